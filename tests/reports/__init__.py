@@ -1,0 +1,1 @@
+"""Tests of trainlens; the folders mirror the package."""

@@ -1,0 +1,37 @@
+"""Papers, handbooks and programs that thresholds point to. One constant a source; `measured` for our own figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A source as it is printed: `text` names it, `link` leads to it ("" for a measurement of our own)."""
+
+    text: str
+    link: str = ""
+
+
+def measured(what: str) -> Citation:
+    """A figure of our own: `what` names the runs it was measured on and what was seen."""
+    return Citation(f"measured: {what}")
+
+
+OLMO2 = Citation("OLMo 2, section 3.2: spike score", "https://arxiv.org/abs/2501.00656")
+PALM = Citation("PaLM, section 5.1: loss spikes", "https://arxiv.org/abs/2204.02311")
+LLM_FOUNDRY = Citation("LLM Foundry, KillLossSpike callback", "https://github.com/mosaicml/llm-foundry")
+COMPOSER = Citation("Composer, loss spike intervention", "https://github.com/mosaicml/composer")
+OLMO_CORE = Citation("OLMo-core, StabilityMonitorCallback", "https://github.com/allenai/OLMo-core")
+ZCLIP = Citation("ZClip", "https://arxiv.org/abs/2504.02507")
+HAMPEL = Citation("Davies and Gather 1993, The identification of multiple outliers", "https://doi.org/10.2307/2290763")
+PRECHELT = Citation("Prechelt 1998, Early stopping - but when?", "https://doi.org/10.1007/3-540-49430-8_3")
+BLOOM = Citation("BLOOM-176B training chronicles", "https://github.com/bigscience-workshop/bigscience")
+MEGASCALE = Citation("MegaScale", "https://arxiv.org/abs/2402.15627")
+DEEPSEEK_LLM = Citation("DeepSeek LLM", "https://arxiv.org/abs/2401.02954")
+TORCH_AMP = Citation("PyTorch torch.amp.GradScaler", "https://docs.pytorch.org/docs/stable/amp.html")
+SAGEMAKER = Citation(
+    "Amazon SageMaker Debugger, built-in rules",
+    "https://docs.aws.amazon.com/sagemaker/latest/dg/debugger-built-in-rules.html",
+)
+TISSUE = Citation("Tissue et al. 2024, Scaling law with learning rate annealing", "https://arxiv.org/abs/2408.11029")

@@ -1,0 +1,1 @@
+"""Detectors: one file an ailment; its docstring is its page."""

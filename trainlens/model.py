@@ -1,0 +1,443 @@
+"""The nouns of trainlens: what parsers yield, what a run is, what a diagnosis says.
+
+The first part (`Place` to `Batch`) is what parsers yield, the second (`Metric` to `Run`) what detectors and causes see,
+the third (`Evidence` to `Diagnosis`) is the answer: plain values only, so that it pickles, and its JSON is the promise
+that every report is told from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NO_RANK = -1
+
+# ---- what parsers yield ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a log something stands: a line (from 1) in a text, a byte (from 0) in a binary file."""
+
+    path: str
+    line: int | None = None
+    byte: int | None = None
+
+    def __str__(self) -> str:
+        if self.line is not None:
+            return f"{self.path} line {self.line:,}"
+        return f"{self.path} byte {self.byte:,}" if self.byte is not None else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """A column batch: points of one tag, in the order the log has them.
+
+    Arrays have one length n and may be shared between batches (a parser hands the same `step` to all tags of its rows);
+    nobody writes into them. `step` is None where the log has no step numbers: the position becomes the step.
+    `time` is Unix seconds with NaN for unknown, None when the log has no clock. `origin` is the line (from 1) or byte
+    of each point. `run` names the run when one source holds several, "" otherwise.
+    """
+
+    tag: str
+    step: Ints | None
+    value: Floats
+    time: Floats | None = None
+    rank: int = NO_RANK
+    origin: Ints | None = None
+    run: str = ""
+
+
+# What an Event can be. Detectors and reports know these words; a parser uses no other.
+EventKind = Literal[
+    "run-start", "run-end", "restart", "rollback", "checkpoint-begin", "checkpoint-end", "checkpoint-load",
+    "evaluation", "overflow", "loss-scale-floor", "nan-reported",
+    "out-of-memory", "host-out-of-memory", "nccl-timeout", "nccl-error", "xid", "ecc", "gpu-lost", "traceback",
+    "worker-killed", "killed", "preemption", "time-limit", "disk-full", "segmentation-fault", "exit-code", "hang",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something a log says happened. `step` is the last step logged before it, when the line itself names none."""
+
+    kind: EventKind
+    text: str
+    step: int | None = None
+    time: float | None = None
+    rank: int = NO_RANK
+    place: Place | None = None
+    run: str = ""
+
+
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One configuration value that the log states, with its name as written."""
+
+    name: str
+    value: Value
+    place: Place | None = None
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What reading could not use or had to mend. One Note for a kind of fault in a file, with its count, not one a line.
+
+    Kinds: cut-off, damaged, checksum, not-understood, encoding, no-steps, duplicate-steps, clock, unreadable,
+    no-points, disagreement, replaced, placeholder, limit.
+    """
+
+    kind: str
+    message: str
+    line: int | None = None
+    byte: int | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where a parser may go on when the file has grown: a byte offset and what it must remember (plain values)."""
+
+    offset: int
+    state: Mapping[str, object] = field(default_factory=dict)
+
+
+Batch = Points | Event | Fact | Note | Checkpoint
+
+# ---- what detectors and causes see -------------------------------------------------------------------------------
+
+Better = Literal["lower", "higher", "none"]
+Role = Literal[
+    "loss", "eval-loss", "policy-loss", "score", "reward", "perplexity", "grad-norm", "learning-rate", "loss-scale",
+    "skipped", "clipped", "step-time", "throughput", "duration", "clock", "counter", "utilization", "memory", "power", "temperature",
+    "update-ratio", "activation", "expert-load", "other",
+]  # fmt: skip
+Panel = Literal["overview", "efficiency", "resources", "stability", "distributed", "capability", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A quantity the catalogue knows, or what could be told of an unknown one from its name alone."""
+
+    name: str
+    unit: str = ""
+    better: Better = "none"
+    role: Role = "other"
+    panel: Panel = "other"
+    scale: float = 1.0  # value in the unit above = scale × value as written
+
+
+@dataclass(frozen=True)
+class Series:
+    """One tag of one run and rank, ordered by step, one point a step (later attempts win).
+
+    `raw`, `step`, `time`, `attempt`, `source`, `origin` have one length. `value` is `raw` in the metric's own unit.
+    `time` is Unix seconds, NaN unknown. `attempt` counts restarts from 0, `source` indexes `Run.sources`, `origin` is
+    the line or byte (−1 unknown). `replaced` holds the points that a later attempt did again, None when there are none.
+    """
+
+    metric: str
+    tag: str
+    about: Metric
+    step: Ints
+    raw: Floats
+    time: Floats
+    rank: int = NO_RANK
+    attempt: NDArray[np.int16] = field(default_factory=lambda: np.empty(0, np.int16))
+    source: NDArray[np.int16] = field(default_factory=lambda: np.empty(0, np.int16))
+    origin: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    replaced: Series | None = None
+    positional: bool = False  # the log has no step numbers; `step` counts the points
+
+    @cached_property
+    def value(self) -> Floats:
+        return self.raw if self.about.scale == 1.0 else self.raw * self.about.scale
+
+    @cached_property
+    def finite(self) -> NDArray[np.bool_]:
+        return np.isfinite(self.raw)
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One stretch from a start or restart to the next: steps and times are those of the log, before stitching."""
+
+    first_step: int
+    last_step: int
+    first_time: float | None = None
+    last_time: float | None = None
+    place: Place | None = None  # of its first point
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReport:
+    """One file that was read, or could not be."""
+
+    path: str
+    format: str
+    points: int = 0
+    first_step: int | None = None
+    last_step: int | None = None
+    bytes: int = 0
+    notes: tuple[Note, ...] = ()
+    state: Literal["read", "not-read", "ignored"] = "read"
+    reason: str = ""  # why not read, or why this parser was chosen
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything one run wrote, ready to be judged."""
+
+    name: str
+    path: str
+    series: tuple[Series, ...]
+    sources: tuple[SourceReport, ...] = ()
+    events: tuple[Event, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    notes: tuple[Note, ...] = ()  # of the whole run: stitching, disagreement between sources
+    attempts: tuple[Attempt, ...] = ()
+    ongoing: bool = False  # the files were written to moments before the reading
+
+    def get(self, metric: str) -> Series | None:
+        """The series of a canonical name; where ranks differ, of no rank, else of the lowest."""
+        found = self._by_metric.get(metric)
+        return found[0] if found else None
+
+    def all(self, metric: str) -> tuple[Series, ...]:
+        """All series of a canonical name, by rank: the one without a rank first."""
+        return self._by_metric.get(metric, ())
+
+    def with_role(self, role: Role) -> tuple[Series, ...]:
+        """One series a metric of that role (as `get` chooses), in order of name; the catalogue's own metric first."""
+        return tuple(found[0] for found in self._by_metric.values() if found[0].about.role == role)
+
+    def fact(self, *names: str) -> Fact | None:
+        """The first stated fact of one of these names; case, dashes, underscores and dots aside, last part counts too."""
+        for name in names:
+            if found := self._by_fact.get(_plain(name)):
+                return found
+        return None
+
+    @cached_property
+    def _by_fact(self) -> dict[str, Fact]:
+        found: dict[str, Fact] = {}
+        for fact in self.facts:
+            found.setdefault(_plain(fact.name), fact)
+        for fact in self.facts:
+            found.setdefault(_plain(fact.name.rpartition(".")[2].rpartition("/")[2]), fact)
+        return found
+
+    @cached_property
+    def _by_metric(self) -> dict[str, tuple[Series, ...]]:
+        found: dict[str, list[Series]] = {}
+        for series in sorted(
+            self.series, key=lambda one: (one.metric != one.about.name, one.metric, one.rank, one.tag)
+        ):
+            found.setdefault(series.metric, []).append(series)
+        return {name: tuple(group) for name, group in found.items()}
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter not in "-_. ")
+
+
+# ---- the answer --------------------------------------------------------------------------------------------------
+
+Severity = Literal["info", "warning", "error"]
+Outcome = Literal["supported", "ruled-out", "not-measured"]
+Status = Literal["found", "clean", "not-applicable", "not-enough-data", "failed"]
+Number = float | Literal["NaN", "Infinity", "-Infinity"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One measurement that carries a finding or verdict, in the metric's unit."""
+
+    text: str  # what the number is: "peak", "level before", "share of steps clipped"
+    metric: str | None = None
+    first_step: int | None = None
+    last_step: int | None = None
+    observed: Number = None
+    expected: Number = None
+    limit: Number = None
+    unit: str = ""
+    limit_name: str = ""  # the option the limit is, e.g. "loss-spike.size"
+    limit_origin: str = ""  # default, a settings file, a flag; filled by the analysis
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One cause for one finding, tested on the run's own data."""
+
+    cause: str  # a noun: "Learning rate too large"
+    verdict: Outcome
+    message: str  # the numbers that decide it, or what to log to know
+    evidence: tuple[Evidence, ...] = ()
+    remedy: str = ""  # begins with a verb; only told when supported
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an episode cost: wall time, and GPU time when the number of GPUs is known."""
+
+    seconds: float | None = None
+    gpu_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One episode of one ailment.
+
+    A detector fills all but `id`, `part_of` and `causes`. `first_step` is None only where the log tells no step.
+    `confidence` is a share, None where the log itself states the thing.
+    """
+
+    detector: str
+    severity: Severity
+    metric: str | None
+    first_step: int | None
+    last_step: int | None
+    title: str  # ailment, step, outcome; at most 60 characters
+    message: str  # one sentence with metric, from, to, steps, what became of it; at most 200 characters
+    confidence: float | None = None
+    rank: int | None = None
+    first_time: float | None = None
+    last_time: float | None = None
+    ongoing: bool = False
+    cost: Cost | None = None
+    evidence: tuple[Evidence, ...] = ()
+    actions: tuple[str, ...] = ()
+    causes: tuple[Verdict, ...] = ()
+    part_of: str | None = None
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplicable:
+    """What a detector returns when its question cannot be asked of this run."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotEnoughData:
+    """What a detector returns when the run has too little to answer: "12 points, 40 are needed"."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    detector: str
+    status: Status
+    reason: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MetricReport:
+    """A series in numbers, in its unit; of its finite values."""
+
+    name: str
+    raw: tuple[str, ...]
+    unit: str
+    better: Better
+    panel: Panel
+    rank: int | None
+    points: int
+    first_step: int | None
+    last_step: int | None
+    first: float | None
+    last: float | None
+    min: float | None
+    max: float | None
+    median: float | None
+    non_finite: int
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A series thinned for drawing: block median as a line, smallest and largest value as a range.
+
+    Where a block is one point, low = value = high. `of` is the id of the finding that a close-up belongs to, "" for the
+    whole run. `gaps` are indices before which the curve is broken. `left_out` counts known slow steps not drawn.
+    """
+
+    metric: str
+    rank: int | None
+    unit: str
+    panel: Panel
+    step: tuple[int, ...]
+    value: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    time: tuple[float | None, ...] = ()
+    non_finite: tuple[int, ...] = ()  # steps, at most 50
+    gaps: tuple[int, ...] = ()
+    of: str = ""
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How far the run came."""
+
+    state: Literal["finished", "running", "stopped", "unknown"]
+    last_step: int | None = None
+    total_steps: int | None = None
+    ranks: int | None = None
+    gpus: int | None = None
+    seconds: float | None = None  # wall time from first to last point, when the log has a clock
+
+
+@dataclass(frozen=True, slots=True)
+class RunDiagnosis:
+    name: str
+    path: str
+    result: Result
+    sources: tuple[SourceReport, ...] = ()
+    metrics: tuple[MetricReport, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    events: tuple[Event, ...] = ()
+    checks: tuple[Check, ...] = ()
+    findings: tuple[Finding, ...] = ()  # in the order they are told; numbered 1, 2, 3 by reports
+    curves: tuple[Curve, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    error: int
+    warning: int
+    info: int
+    runs: int
+    points: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The whole answer; every report is a telling of it."""
+
+    version: str
+    summary: Summary
+    runs: tuple[RunDiagnosis, ...]
+    settings: Mapping[str, object] = field(default_factory=dict)
+    unread: tuple[SourceReport, ...] = ()  # files that could not be read and belong to no run

@@ -1,0 +1,1 @@
+"""Reports: one file a way of telling the diagnosis."""
