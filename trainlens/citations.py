@@ -35,3 +35,9 @@ SAGEMAKER = Citation(
     "https://docs.aws.amazon.com/sagemaker/latest/dg/debugger-built-in-rules.html",
 )
 TISSUE = Citation("Tissue et al. 2024, Scaling law with learning rate annealing", "https://arxiv.org/abs/2408.11029")
+USUAL = Citation("the usual range in practice")
+CS231N = Citation("Stanford CS231n, ratio of weight updates to weights", "https://cs231n.github.io/neural-networks-3/")
+MEGATRON = Citation("Megatron-LM, dynamic gradient scaler", "https://github.com/NVIDIA/Megatron-LM")
+GSHARD = Citation("GShard, expert capacity and load balance", "https://arxiv.org/abs/2006.16668")
+SGDR = Citation("SGDR: stochastic gradient descent with warm restarts", "https://arxiv.org/abs/1608.03983")
+PASCANU = Citation("Pascanu et al. 2013, On the difficulty of training recurrent networks", "https://arxiv.org/abs/1211.5063")

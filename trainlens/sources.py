@@ -27,7 +27,7 @@ _MAGIC = ((b"\x1f\x8b", "gz"), (b"\x28\xb5\x2f\xfd", "zst"), (b"\xfd7zXZ\x00", "
 
 @dataclass(frozen=True)
 class Source:
-    """One file: `path` opens it, `name` is how it is shown (relative to what the user named), `size` in bytes on disk."""
+    """One file: `path` opens it, `name` is how it is shown (relative to what the user named), `size` is on disk."""
 
     path: Path
     name: str
@@ -85,7 +85,7 @@ class Source:
 
     @contextmanager
     def mapped(self) -> Iterator[memoryview]:
-        """All decompressed bytes as read-only memory: a mapping of the file, a copy only when it is compressed or empty."""
+        """All decompressed bytes as read-only memory: the file mapped; a copy only when it is compressed or empty."""
         if self.size == 0 or self.compressed:
             yield memoryview(b"".join(self.blocks()))
             return

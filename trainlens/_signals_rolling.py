@@ -1,0 +1,140 @@
+"""Levels of a series: running medians, blocks, scatter, episodes and thinning. Public names stand in `signals`."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from trainlens.model import Floats, Ints
+
+GAUSSIAN = 1.4826  # a normal distribution's standard deviation ÷ its median absolute deviation
+EXACT_POINTS = 20_000  # longer series get medians at every quarter of the half-window, joined by straight lines
+_CHUNK = 2_000_000  # window elements sorted at once: bounds the memory to some 16 MB
+
+
+class Thinned(NamedTuple):
+    """A series in few points: middle step, smallest, median and largest value of each block."""
+
+    step: Ints
+    low: Floats
+    median: Floats
+    high: Floats
+
+
+def mad(x: Floats) -> float:
+    """Median absolute deviation as a standard deviation (× 1.4826); 0 of nothing."""
+    if len(x) == 0:
+        return 0.0
+    return float(GAUSSIAN * np.median(np.abs(x - np.median(x))))
+
+
+def rolling_median(x: Floats, half: int) -> Floats:
+    """Centred running median over `half` points to each side, one value a point; `x` is finite.
+
+    At the start the window shrinks to both sides alike (at least 2), so that a falling curve gets no lag; at the end
+    only its right side shrinks. Beyond 20,000 points medians are taken at every (half / 4)th centre and joined by
+    straight lines.
+    """
+    n = len(x)
+    if n == 0 or half < 1:
+        return x.astype(float, copy=True)
+    half = min(half, n)
+    stride = max(1, half // 4) if n > EXACT_POINTS else 1
+    centres = np.arange(0, n, stride)
+    whole = centres[(centres >= half) & (centres + half < n)]
+    medians = np.empty(len(centres))
+    if len(whole):
+        begin = int(np.searchsorted(centres, whole[0]))
+        medians[begin : begin + len(whole)] = _window_medians(x, whole - half, 2 * half + 1)
+    for i in np.flatnonzero((centres < half) | (centres + half >= n)):
+        centre = int(centres[i])
+        reach = min(half, max(2, centre))
+        medians[i] = np.median(x[max(0, centre - reach) : centre + reach + 1])
+    return medians if stride == 1 else np.interp(np.arange(n), centres, medians)
+
+
+def trailing_median(x: Floats, window: int) -> Floats:
+    """Median of the `window` points before each point (fewer at the start); NaN for the first, which has none.
+
+    Beyond 20,000 points the median is renewed at every (window / 16)th point and held between.
+    """
+    n = len(x)
+    result = np.full(n, np.nan)
+    window = max(1, min(window, n))
+    for i in range(1, min(window, n)):
+        result[i] = np.median(x[:i])
+    if n > window:
+        stride = max(1, window // 16) if n > EXACT_POINTS else 1
+        ends = np.arange(window, n, stride)
+        held = _window_medians(x, ends - window, window)
+        result[window:] = np.repeat(held, stride)[: n - window]
+    return result
+
+
+def _window_medians(x: Floats, begins: NDArray[np.intp], width: int) -> Floats:
+    """Medians of x[b : b + width] for evenly spaced begins b."""
+    windows = sliding_window_view(x, width)
+    rows = max(1, _CHUNK // width)
+    stride = int(begins[1] - begins[0]) if len(begins) > 1 else 1
+    chosen = windows[int(begins[0]) : int(begins[-1]) + 1 : stride]
+    middle = width // 2
+    parts = []
+    for at in range(0, len(chosen), rows):
+        ordered = np.partition(chosen[at : at + rows], (middle - 1, middle) if width % 2 == 0 else middle, axis=1)
+        parts.append(ordered[:, middle] if width % 2 else (ordered[:, middle - 1] + ordered[:, middle]) / 2)
+    return np.concatenate(parts)
+
+
+def block_medians(x: Floats, size: int) -> Floats:
+    """Medians of successive blocks of `size` points; a last, shorter block is left out."""
+    return np.median(_blocks(x, size), axis=1) if len(x) >= size else np.empty(0)
+
+
+def block_means(x: Floats, size: int) -> Floats:
+    """Means of successive blocks of `size` points; a last, shorter block is left out."""
+    return np.asarray(_blocks(x, size).mean(axis=1), float) if len(x) >= size else np.empty(0)
+
+
+def _blocks(x: Floats, size: int) -> Floats:
+    count = len(x) // size
+    return x[: count * size].reshape(count, size)
+
+
+def block_noise(blocks: Floats) -> float:
+    """Standard deviation of block levels, from the difference of neighbours: a trend or a step hardly counts."""
+    return mad(np.diff(blocks)) / 2**0.5
+
+
+def episodes(mask: NDArray[np.bool_], gap: int = 1) -> list[tuple[int, int]]:
+    """Inclusive (first, last) indices of the stretches where `mask` holds, merged when hits are <= `gap` apart."""
+    hits = np.flatnonzero(mask)
+    if len(hits) == 0:
+        return []
+    cuts = np.flatnonzero(np.diff(hits) > max(1, gap))
+    firsts = hits[np.r_[0, cuts + 1]]
+    lasts = hits[np.r_[cuts, len(hits) - 1]]
+    return [(int(first), int(last)) for first, last in zip(firsts, lasts, strict=True)]
+
+
+def thin(step: Ints, value: Floats, blocks: int) -> Thinned:
+    """At most `blocks` points of a finite series: block medians with smallest and largest value, for drawing."""
+    n = len(value)
+    if n <= blocks:
+        return Thinned(step, value, value, value)
+    edges = np.linspace(0, n, blocks + 1).astype(int)
+    low = np.minimum.reduceat(value, edges[:-1])
+    high = np.maximum.reduceat(value, edges[:-1])
+    median = np.array([np.median(value[a:b]) for a, b in pairwise(edges)])
+    return Thinned(step[(edges[:-1] + edges[1:] - 1) // 2], low, median, high)
+
+
+def interpolate_last(step_query: Ints, step: Ints, value: Floats) -> Floats:
+    """The last known value at each queried step; NaN before the first. `step` rises."""
+    at = np.searchsorted(step, step_query, side="right") - 1
+    if len(step) == 0:
+        return np.full(len(step_query), np.nan)
+    return np.where(at >= 0, value[np.maximum(at, 0)], np.nan)

@@ -1,0 +1,336 @@
+"""The whole trip on one page: find the files, choose parsers, build the runs, check them, explain, tell.
+
+The unit of work is one run: `analyze_run` takes and gives plain values, so that a process pool carries it unchanged.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainlens import __version__, digest, engines, plugins, store
+from trainlens.errors import InputError
+from trainlens.model import (
+    Batch,
+    Check,
+    Cost,
+    Diagnosis,
+    Evidence,
+    Finding,
+    Note,
+    NotApplicable,
+    NotEnoughData,
+    Run,
+    RunDiagnosis,
+    SourceReport,
+    Summary,
+    Verdict,
+)
+from trainlens.settings import Settings
+from trainlens.sources import HEAD, RunFiles, Source, find, group
+
+Progress = Callable[[str, int, int], None]  # name of the run, how many are done, of how many
+
+SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
+OUTCOME_ORDER = {"supported": 0, "ruled-out": 1, "not-measured": 2}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read, before anything is judged."""
+
+    runs: tuple[Run, ...]
+    unread: tuple[SourceReport, ...]
+
+
+# ---- the two ways in -----------------------------------------------------------------------------------------------
+
+
+def analyze(paths: Sequence[str | Path], settings: Settings, *, progress: Progress | None = None) -> Diagnosis:
+    """The diagnosis of all runs under these paths; InputError when nothing can be read."""
+    begin = time.perf_counter()
+    work, unread = _work(paths, settings)
+    now = time.time()
+    step = partial(analyze_run, settings=settings, now=now)
+    if settings.jobs > 1 and len(work) > 1:
+        answers: Iterable[tuple[tuple[RunDiagnosis, ...], tuple[SourceReport, ...]]]
+        answers = engines.processes(step, work, settings.jobs)
+    else:
+        answers = engines.in_turn(step, work)
+    runs: list[RunDiagnosis] = []
+    for done, (diagnoses, problems) in enumerate(answers, 1):
+        runs += diagnoses
+        unread += problems
+        if progress is not None:
+            progress(work[done - 1].name, done, len(work))
+    _refuse_nothing(paths, bool(runs), unread)
+    found = [finding for run in runs for finding in run.findings]
+    severities = [finding.severity for finding in found if finding.part_of is None]
+    summary = Summary(
+        error=severities.count("error"),
+        warning=severities.count("warning"),
+        info=severities.count("info"),
+        runs=len(runs),
+        points=sum(source.points for run in runs for source in run.sources),
+        seconds=round(time.perf_counter() - begin, 3),
+    )
+    return Diagnosis(__version__, summary, tuple(runs), settings.told(), tuple(unread))
+
+
+def read(paths: Sequence[str | Path], settings: Settings) -> Reading:
+    """All runs under these paths, unjudged; InputError when nothing can be read."""
+    work, unread = _work(paths, settings)
+    runs: list[Run] = []
+    for files in work:
+        found, problems = _read_run(files, settings)
+        runs += found
+        unread += problems
+    _refuse_nothing(paths, bool(runs), unread)
+    return Reading(tuple(runs), tuple(unread))
+
+
+def analyze_run(
+    files: RunFiles, *, settings: Settings, now: float
+) -> tuple[tuple[RunDiagnosis, ...], tuple[SourceReport, ...]]:
+    """Read the files of one run, judge what they hold. A source may hold several runs. `now` is Unix seconds."""
+    runs, unread = _read_run(files, settings)
+    return tuple(diagnose(run, settings, now) for run in runs), tuple(unread)
+
+
+# ---- from paths to runs --------------------------------------------------------------------------------------------
+
+
+def _work(paths: Sequence[str | Path], settings: Settings) -> tuple[list[RunFiles], list[SourceReport]]:
+    work: list[RunFiles] = []
+    unread: list[SourceReport] = []
+    for path in paths:
+        found = find(path)
+        unread += found.unread
+        read: list[tuple[Source, str]] = []
+        for source in found.sources:
+            name, problem = choose(source, settings.parser)
+            if name:
+                read.append((source, name))
+            else:
+                unread.append(problem)
+        work += group(read, found.root)
+    return work, unread
+
+
+def choose(source: Source, forced: str | None = None) -> tuple[str | None, SourceReport]:
+    """The parser of a source: the one that is surest of its head. None and the reason when there is none."""
+    try:
+        head = source.head(HEAD)
+    except OSError as problem:
+        reason = f"cannot be opened: {problem.strerror or problem}"
+        return None, SourceReport(source.name, "", bytes=source.size, state="not-read", reason=reason)
+    if forced is not None:
+        plugins.load("parsers", forced)
+        return forced, SourceReport(source.name, forced, bytes=source.size)
+    scores = {name: parser.sniff(head, source.path) for name, parser in plugins.load_all("parsers").items()}
+    best = max(scores, key=lambda name: scores[name], default="")
+    if best and scores[best] > 0:
+        return best, SourceReport(source.name, best, bytes=source.size, reason=f"score {scores[best]:.2f}")
+    reason = "empty file" if not source.size else "no format of a training log"
+    return None, SourceReport(source.name, "", bytes=source.size, state="ignored", reason=reason)
+
+
+def _read_run(files: RunFiles, settings: Settings) -> tuple[list[Run], list[SourceReport]]:
+    builder = store.Builder(files.name, files.path)
+    unread: list[SourceReport] = []
+    for file in files.files:
+        parser = plugins.load("parsers", file.format)
+        batches = store.cached(file.source, file.format, parser.read) if settings.cache else parser.read(file.source)
+        problems: list[str] = []
+        points = builder.add(file.source, file.format, file.prefix, _guarded(batches, problems))
+        if problems and not points:
+            unread.append(_not_read(file.source, file.format, problems[0]))
+    runs = [run for run in builder.runs() if run.series or run.events]
+    if not runs and not unread:
+        unread += [report for run in builder.runs() for report in run.sources]
+    return runs, unread
+
+
+def _guarded(batches: Iterator[Batch], problems: list[str]) -> Iterator[Batch]:
+    """The batches up to where the parser fails; then a Note: one bad file must not hide the others."""
+    try:
+        yield from batches
+    except InputError as problem:
+        problems.append(f"{problem.what}. {problem.hint}" if problem.hint else problem.what)
+    except OSError as problem:
+        problems.append(f"cannot be read: {problem.strerror or problem}")
+    except Exception as problem:  # a parser on one source may fail in any way; the other sources go on
+        problems.append(f"the parser failed ({type(problem).__name__}: {problem}); please report this file")
+    yield from (Note("unreadable", problem) for problem in problems)
+
+
+def _not_read(source: Source, name: str, reason: str) -> SourceReport:
+    return SourceReport(source.name, name, bytes=source.size, state="not-read", reason=reason)
+
+
+def _refuse_nothing(paths: Sequence[str | Path], some: bool, unread: Sequence[SourceReport]) -> None:
+    """InputError when not one run came out: each file with its reason, the first ones at least."""
+    if some:
+        return
+    where = ", ".join(str(path) for path in paths)
+    reasons = [f"{report.path}: {report.reason or _what_notes_say(report)}" for report in unread]
+    if len(reasons) > 5:
+        reasons = [*reasons[:5], f"and {len(reasons) - 5} more files"]
+    what = "nothing to read: no file with points or events of a training run"
+    if reasons:
+        what += " (" + "; ".join(reasons) + ")"
+    hint = "Name the directory that the run wrote its logs to; `trainlens list parsers` names the formats"
+    raise InputError(what, where=where, hint=hint)
+
+
+def _what_notes_say(report: SourceReport) -> str:
+    return "; ".join(note.message for note in report.notes) or "no points, no events: nothing to judge"
+
+
+# ---- from a run to its diagnosis -----------------------------------------------------------------------------------
+
+
+def diagnose(run: Run, settings: Settings, now: float) -> RunDiagnosis:
+    """Check one run with every chosen detector, explain what they find, and keep what reports need."""
+    checks: list[Check] = []
+    raw: list[Finding] = []
+    for name in plugins.names("detectors"):
+        if settings.judges(name):
+            check, found = check_run(run, name, settings)
+            checks.append(check)
+            raw += found
+    outcome = digest.result(run, now)
+    findings = explained(run, [_completed(run, finding, settings, outcome.gpus) for finding in raw])
+    return RunDiagnosis(
+        name=run.name,
+        path=run.path,
+        result=outcome,
+        sources=run.sources,
+        metrics=digest.metric_reports(run),
+        facts=run.facts,
+        events=run.events,
+        checks=tuple(checks),
+        findings=tuple(findings),
+        curves=digest.curves(run, findings),
+        attempts=run.attempts,
+        notes=run.notes,
+    )
+
+
+def check_run(run: Run, name: str, settings: Settings) -> tuple[Check, list[Finding]]:
+    """One detector on one run. A detector that raises is a failed check; the others go on."""
+    detector = plugins.load("detectors", name)
+    begin = time.perf_counter()
+    if lack := missing(run, detector.NEEDS):
+        return Check(name, "not-applicable", lack), []
+    options = settings.options_for(name, detector.Options)
+    try:
+        with np.errstate(all="ignore"):
+            answer = detector.detect(run, options)
+    except Exception as problem:  # see house rule: a detector's fault must not hide what the others found
+        return Check(name, "failed", f"{type(problem).__name__}: {problem}", _since(begin)), []
+    if isinstance(answer, NotApplicable):
+        return Check(name, "not-applicable", answer.reason, _since(begin)), []
+    if isinstance(answer, NotEnoughData):
+        return Check(name, "not-enough-data", answer.reason, _since(begin)), []
+    return Check(name, "found" if answer else "clean", "", _since(begin)), list(answer)
+
+
+def missing(run: Run, needs: Sequence[str]) -> str:
+    """What a detector needs and the run lacks, in words; "" when it has all."""
+    for need in needs:
+        choices = need.split("|")
+        if not any(_has(run, choice) for choice in choices):
+            names = " or ".join(choice.partition(":")[2] or choice for choice in choices)
+            return f"no {names} in the logs"
+    return ""
+
+
+def _has(run: Run, need: str) -> bool:
+    kind, colon, name = need.partition(":")
+    if colon and kind == "role":
+        return any(series.about.role == name and len(series) for series in run.series)
+    if colon and kind == "event":
+        return any(event.kind == name for event in run.events)
+    return run.get(need) is not None
+
+
+def _since(begin: float) -> float:
+    return round(time.perf_counter() - begin, 6)
+
+
+def _completed(run: Run, finding: Finding, settings: Settings, gpus: int | None) -> Finding:
+    """The finding with its times, the origin of its limits and the GPU time it cost."""
+    clock = run.get(finding.metric) if finding.metric else None
+    if clock is None or not np.isfinite(clock.time).any():
+        clock = run.get("train/loss")
+    times = {}
+    for field, step in (("first_time", finding.first_step), ("last_time", finding.last_step)):
+        if getattr(finding, field) is None and step is not None and clock is not None and len(clock):
+            at = min(int(np.searchsorted(clock.step, step)), len(clock) - 1)
+            times[field] = float(clock.time[at]) if np.isfinite(clock.time[at]) else None
+    cost = finding.cost
+    if cost is not None and cost.seconds is not None and cost.gpu_seconds is None and gpus:
+        cost = Cost(cost.seconds, cost.seconds * gpus)
+    evidence = tuple(_with_origin(one, settings) for one in finding.evidence)
+    return replace(finding, cost=cost, evidence=evidence, **times)
+
+
+def _with_origin(evidence: Evidence, settings: Settings) -> Evidence:
+    detector, dot, option = evidence.limit_name.partition(".")
+    if not dot or evidence.limit_origin:
+        return evidence
+    return replace(evidence, limit_origin=settings.origin_of(detector, option))
+
+
+def explained(run: Run, findings: Sequence[Finding]) -> list[Finding]:
+    """The findings in the order they are told, each with its id, its causes tested and what it is told inside of."""
+    ordered = sorted(findings, key=_order)
+    counts: dict[str, int] = {}
+    named: list[Finding] = []
+    for finding in ordered:
+        counts[finding.detector] = counts.get(finding.detector, 0) + 1
+        named.append(replace(finding, id=f"{finding.detector}-{counts[finding.detector]}"))
+    sets = plugins.load_all("causes").values()
+    told = []
+    for finding in named:
+        tests = [cause for causes in sets if finding.detector in causes.EXPLAINS for cause in causes.CAUSES]
+        verdicts = sorted((cause(finding, run) for cause in tests), key=lambda one: OUTCOME_ORDER[one.verdict])
+        told.append(replace(finding, part_of=_told_inside(finding, named), **_with_causes(finding, verdicts)))
+    return told
+
+
+def _order(finding: Finding) -> tuple[Any, ...]:
+    sure = 1.0 if finding.confidence is None else finding.confidence
+    first = -1 if finding.first_step is None else finding.first_step
+    return SEVERITY_ORDER[finding.severity], not finding.ongoing, -sure, first, finding.detector, finding.metric or ""
+
+
+def _with_causes(finding: Finding, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    remedies = [verdict.remedy for verdict in verdicts if verdict.verdict == "supported" and verdict.remedy]
+    actions = tuple(dict.fromkeys((*remedies, *finding.actions)))[:3]
+    return {"causes": tuple(verdicts), "actions": actions}
+
+
+def _told_inside(finding: Finding, findings: Sequence[Finding]) -> str | None:
+    """The id of a graver finding that this one is a part of: its detector names the other's, and their steps touch."""
+    inside: tuple[str, ...] = getattr(plugins.load("detectors", finding.detector), "TOLD_INSIDE", ())
+    for other in findings:
+        if other.detector in inside and other is not finding and _touch(finding, other):
+            return other.id
+    return None
+
+
+def _touch(finding: Finding, other: Finding) -> bool:
+    if None in (finding.first_step, finding.last_step, other.first_step, other.last_step):
+        return False
+    assert finding.first_step is not None and finding.last_step is not None
+    assert other.first_step is not None and other.last_step is not None
+    slack = max(20, (other.last_step - other.first_step) // 10)
+    return finding.first_step <= other.last_step + slack and other.first_step <= finding.last_step + slack

@@ -1,0 +1,161 @@
+"""Whether a curve ends well above its best level, how that began, and jumps of level that are learned away again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainlens.detectors._loss_context import Curve, curve_of, remembered
+from trainlens.detectors._loss_spikes import LEAST, Spike, usual_spikes
+from trainlens.model import Floats, Series
+from trainlens.signals import episodes, mad, trailing_median
+
+
+@dataclass(frozen=True, slots=True)
+class LevelLimits:
+    """What counts as a lasting rise: see the thresholds of loss-divergence and loss-shift."""
+
+    size: float = 0.05  # of the best level
+    errors: float = 6.0  # standard errors of a level
+    lost: float = 0.35  # share of all progress that makes a rise a divergence
+    lost_signed: float = 0.5  # the same where values change sign or higher is better
+
+
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """A level left for good: indices into the curve. `still` tells that the level grows on."""
+
+    diverges: bool
+    onset: int
+    best: int
+    level: float  # the best one
+    end: float  # of the last twentieth
+    lost: float  # share of the progress up to `best` that is gone
+    still: bool
+    abrupt: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A step of level inside the run: first point of the new level, level before and after."""
+
+    at: int
+    before: float
+    after: float
+
+
+@remembered
+def lasting_rise(series: Series) -> Rise | None:
+    """The lasting rise of a series by the default limits, for detectors that must look past it."""
+    return find_rise(curve_of(series), LevelLimits())
+
+
+def find_rise(curve: Curve, limits: LevelLimits) -> Rise | None:
+    """The rise above the best level that lasts to the end of the log, or None. Short logs: above 1.5 times the start."""
+    n = len(curve)
+    if n < LEAST:
+        return _short_rise(curve)
+    value = curve.value
+    width = max(5, n // 50)
+    picks, levels = _levels(value, width)
+    best = int(np.argmin(levels))
+    level, end = float(levels[best]), float(np.median(value[-max(5, n // 20) :]))
+    progress = max(float(levels[0]) - level, 1e-12)
+    error = 1.5 * curve.noise / width**0.5
+    if curve.positive:
+        need = max(limits.size * abs(level), limits.errors * error)
+    else:
+        need = max(limits.lost_signed * progress, 8 * error, 4 * curve.noise)
+    if best >= len(levels) - 3 or end - level <= need:
+        return None if curve.ends_finite else _rise_before_death(curve, level)
+    onset, abrupt = _onset(curve, picks, levels, best, end, error)
+    after = value[onset:]
+    tail = after[len(after) // 5 :] if len(after) > 20 else after
+    half = len(tail) // 2
+    drift = float(np.median(tail[half:]) - np.median(tail[:half])) if half > 3 else end - level
+    wild = mad(np.diff(tail)) / 2**0.5 / max(curve.noise, 1e-12) if len(tail) > 4 else 1.0
+    lost = (end - level) / progress
+    still = drift > max(3 * curve.noise / max(half, 1) ** 0.5, 0.1 * (end - level))
+    diverges = still or lost > limits.lost or (wild > 2 and lost > 0.1)
+    if not diverges and not abrupt and drift > 0:
+        return None
+    return Rise(diverges, onset, int(picks[best]), level, end, lost, still, abrupt)
+
+
+def _levels(value: Floats, width: int) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Floats]:
+    """Medians of the last `width` + 1 points at every (width / 2)th point."""
+    picks = np.arange(0, len(value), max(1, width // 2))
+    return picks, np.array([np.median(value[max(0, at - width) : at + 1]) for at in picks])
+
+
+def _onset(
+    curve: Curve, picks: np.ndarray[tuple[int], np.dtype[np.int64]], levels: Floats, best: int, end: float, error: float
+) -> tuple[int, bool]:
+    """First point of the rise, and whether one jump explains half of it."""
+    value, n, level = curve.value, len(curve), float(levels[best])
+    width = max(5, n // 50)
+    risen = np.flatnonzero(levels[best:] > level + max(4 * error, 0.2 * (end - level)))
+    about = int(picks[best + risen[0]]) if len(risen) else int(picks[best])
+    half = max(2, width // 3)
+    places = np.arange(max(half, about - 2 * width), min(n - 3, about + width))
+    moves = [np.median(value[at : at + half]) - np.median(value[at - half : at]) for at in places]
+    if moves and max(moves) > 0.5 * (end - level):
+        return int(places[int(np.argmax(moves))]), True
+    low = np.flatnonzero(levels[best:] <= level + max(6 * error, 0.08 * abs(level)))
+    return int(picks[best + (int(low[-1]) if len(low) else 0)]), False
+
+
+def _rise_before_death(curve: Curve, level: float) -> Rise | None:
+    """The log ends in NaN: the explosion is in its very last numbers."""
+    n = len(curve)
+    tail = max(3, n // 40)
+    high = level + max(0.3 * abs(level), 10 * curve.noise)
+    up = np.flatnonzero(curve.value[-tail:] > high)
+    if len(up) < 2:
+        return None
+    onset = n - tail + int(up[0])
+    return Rise(True, onset, max(0, onset - 1), level, float(curve.value[-1]), 1.0, True, False)
+
+
+def _short_rise(curve: Curve) -> Rise | None:
+    """Of a handful of points: the last two are above 1.5 times the first, and nothing came down in between."""
+    value, n = curve.value, len(curve)
+    if n < 4 or not curve.positive:
+        return None
+    level = curve.level(0, 2)
+    up = np.flatnonzero(value <= 1.3 * level)
+    onset = int(up[-1]) + 1 if len(up) else n
+    if n - onset < 2 or float(value[onset:].max()) <= 1.5 * level:
+        return None
+    return Rise(True, onset, max(0, onset - 1), level, float(np.median(value[onset:])), 1.0, True, False)
+
+
+@remembered
+def usual_jumps(series: Series) -> list[Jump]:
+    """Jumps of level that were learned away again, none near a spike; [] where the rise lasts to the end."""
+    curve = curve_of(series)
+    if lasting_rise(series) is not None or len(curve) < 100:
+        return []
+    return find_jumps(curve, usual_spikes(series), 7.0, 0.06)
+
+
+def find_jumps(curve: Curve, spikes: list[Spike], deviations: float, size: float) -> list[Jump]:
+    """Upward steps of the median of n / 60 points, `deviations` beyond their own scatter and `size` of the level."""
+    value, n = curve.value, len(curve)
+    half = int(np.clip(n // 60, 8, 200))
+    places = np.arange(max(3 * half, n // 15), n - half, max(1, half // 4))
+    if len(places) < 8:
+        return []
+    short = trailing_median(np.r_[value, value[-1]], half)  # at i: median of the half points before i
+    long = trailing_median(np.r_[value, value[-1]], 2 * half)
+    far, close = short[places + half] - long[places], short[places + half] - short[places]
+    scatter = max(mad(far[len(far) // 4 :]), 1.5 * curve.noise * (1.5 / half) ** 0.5)
+    middle = abs(float(np.median(value)))
+    hits = (far > deviations * scatter) & (close > 0.7 * deviations * scatter) & (far > size * middle)
+    found = []
+    for first, last in episodes(hits, max(4, len(places) // 20)):
+        at = int(places[first + int(np.argmax(close[first : last + 1]))])
+        if not any(spike.first - 3 * half <= at <= spike.end(n) + 3 * half for spike in spikes):
+            found.append(Jump(at, float(long[at]), float(short[at + half])))
+    return found

@@ -1,0 +1,163 @@
+"""Where a curve leaves its level upward and comes back: the robust search behind loss-spike, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from trainlens.detectors._loss_context import Curve, curve_of, remembered
+from trainlens.model import Floats, Series
+from trainlens.signals import GAUSSIAN, block_means, episodes, mad, rolling_median, tail_threshold
+
+LEAST = 40  # points
+_BLOCKS = ((1, 0.0), (4, 1.0), (16, 2.5))  # points a block, and how much more than `score` its mean must have
+_ROUGHNESS = 1.08  # a median of 17 points follows its own centre: the residual is this much too small
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What counts as a spike: see the thresholds of loss-spike."""
+
+    score: float = 6.0
+    size: float = 0.02
+    size_absolute: float = 0.03
+    lone: float = 1.3
+    crowd: int = 12
+    recovery: float = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Spike:
+    """Indices into the curve: hits from `first` to `last`, `back` the first point at its level again (None: never)."""
+
+    first: int
+    last: int
+    peak: int
+    base: float
+    height: float
+    score: float
+    back: int | None = None
+    early: bool = False
+
+    def end(self, n: int) -> int:
+        return n - 1 if self.back is None else min(n - 1, self.back)
+
+
+@remembered
+def usual_spikes(series: Series) -> list[Spike]:
+    """The spikes of a series by the default limits, for detectors that must look past them."""
+    return find_spikes(curve_of(series), Limits())
+
+
+def find_spikes(curve: Curve, limits: Limits) -> list[Spike]:
+    """All spikes in order, with what became of each; [] below 40 points."""
+    value, n = curve.value, len(curve)
+    if n < LEAST:
+        return []
+    half = int(np.clip(n // 15, 24, 128))
+    taken = np.zeros(n, bool)
+    found: list[Spike] = []
+    for size, stricter in _BLOCKS:
+        if n // size < LEAST:
+            break
+        for spike in _search(curve, size, limits.score + stricter, half, limits):
+            if not taken[max(0, spike.first - half // 2) : spike.last + half // 2].any():
+                found.append(spike)
+                taken[spike.first : spike.last + 1] = True
+    found = _early(curve, _uncrowded(found, curve, limits), half)
+    return [_followed(value, spike, limits) for spike in sorted(found, key=lambda one: one.first)]
+
+
+def _search(curve: Curve, size: int, score: float, half: int, limits: Limits) -> list[Spike]:
+    """Spikes in the means of `size` points."""
+    means = block_means(curve.value, size) if size > 1 else curve.value
+    n = len(means)
+    half = max(12, min(half, n // 8))
+    base = rolling_median(means, half)
+    above = means - base
+    scale = local_scale(means, above, half)
+    z = above / scale
+    z[: max(6, n // 50)] = 0.0
+    late = slice(n // 5, None)
+    lower, drops = -z[late][z[late] < 0], -above[late][above[late] < 0]
+    limit = tail_threshold(lower, 3 * n, score)
+    reach = 1.3 * float(np.quantile(drops, 0.995)) if len(drops) > 20 else 0.0
+    enough = np.maximum(size_gate(curve, base, limits), np.maximum(reach, 2.0 * usual_reach(above)))
+    hits = (z > limit) & (above > enough)
+    found = []
+    for first, last in episodes(hits, max(3, half // 12) if size == 1 else 2):
+        peak = first + int(np.argmax(above[first : last + 1]))
+        if size == 1 and first == last and z[peak] <= limits.lone * limit:
+            continue
+        start, end = first * size, min(len(curve) - 1, (last + 1) * size - 1)
+        top = start + int(np.argmax(curve.value[start : end + 1]))
+        found.append(Spike(start, end, top, float(base[first]), float(above[peak]), float(z[peak])))
+    return found
+
+
+def local_scale(value: Floats, above: Floats, half: int) -> Floats:
+    """Scatter around each point as a standard deviation: high-passed, with a floor from the whole second half."""
+    n = len(value)
+    ripple = np.abs(value - rolling_median(value, 8))
+    local = GAUSSIAN * _ROUGHNESS * rolling_median(ripple, max(1, min(2 * half, n // 3)))
+    floor = max(0.6 * mad(above[n // 2 :]), 1e-9 * (1.0 + float(np.abs(value).max())))
+    return np.maximum(local, floor)
+
+
+def size_gate(curve: Curve, base: Floats, limits: Limits) -> Floats:
+    """The rise that matters to a reader: a share of the level, and an absolute amount that fits the curve."""
+    level = float(np.median(curve.value))
+    start = abs(curve.level(0, 3))
+    if curve.positive:
+        least = limits.size_absolute if level > 0.5 else min(limits.size_absolute, 0.003 * start)
+        return np.maximum(limits.size * np.abs(base), max(least, 0.0 if level > 0.5 else 3 * curve.noise))
+    spread = float(np.quantile(curve.value, 0.95) - np.quantile(curve.value, 0.05))
+    return np.full(len(base), max(0.1 * spread, 3 * curve.noise))
+
+
+def usual_reach(above: Floats) -> float:
+    """How far the curve rises above its level in a usual twentieth of the run: skewed scatter does so all along."""
+    parts = np.array_split(above, 20)
+    return float(np.median([part.max() for part in parts]))
+
+
+def _uncrowded(found: list[Spike], curve: Curve, limits: Limits) -> list[Spike]:
+    """Without peaks that are this run's normal scatter: many short ones, spread over the run, of like height."""
+    short = [spike for spike in found if spike.last - spike.first < max(3, len(curve) // 200)]
+    if len(short) <= limits.crowd:
+        return found
+    eighths = {8 * spike.first // len(curve) for spike in short}
+    if len(eighths) < 5:
+        return found
+    usual = float(np.quantile([spike.height for spike in short], 0.75))
+    return [spike for spike in found if spike.height > 3 * usual]
+
+
+def _early(curve: Curve, found: list[Spike], half: int) -> list[Spike]:
+    """Adds explosions in the first fifth, where no level stands yet: above 1.5 times the first values."""
+    n = len(curve)
+    if not curve.positive:
+        return found
+    start, value = curve.level(0, 3), curve.value[: max(10, n // 5)]
+    added = []
+    for first, last in episodes(value > 1.3 * start, max(5, n // 40)):
+        peak = first + int(np.argmax(value[first : last + 1]))
+        if value[peak] <= 1.5 * start or last == first or value[peak] - start < 8 * curve.noise:
+            continue
+        found = [spike for spike in found if not first - 5 <= spike.first <= last + 5]
+        height = float(value[peak] - start)
+        added.append(Spike(first, last, peak, start, height, height / max(curve.noise, 1e-12), early=True))
+    return found + added
+
+
+def _followed(value: Floats, spike: Spike, limits: Limits) -> Spike:
+    """With the first point whose running mean is back within a share of the height over the level."""
+    after = value[spike.last + 1 :]
+    window = max(3, min(25, len(after) // 8))
+    if len(after) < window:
+        return spike
+    sums = np.cumsum(np.r_[0.0, after])
+    means = (sums[window:] - sums[:-window]) / window
+    back = np.flatnonzero(means < spike.base + limits.recovery * spike.height)
+    return replace(spike, back=spike.last + 1 + int(back[0])) if len(back) else spike

@@ -1,0 +1,124 @@
+"""Hang: the run stood still, and nothing was logged for many times the usual while.
+
+Why it matters
+A collective that waits for a dead peer, a frozen file system or a deadlocked data loader holds all GPUs, often until
+somebody looks.
+
+How it is found
+Time stamps of the training loss. A wait between two rows, beyond what its steps take, is a hang when it is more than
+`factor` times the usual wait, `tail` times the longest 1 % and `seconds`. Waits at a restart or between two files, and
+waits with an evaluation or checkpoint in them that take no longer than three times the usual such wait, are none; nor
+are waits that come regularly. What the log itself calls a hang (a blocked task, a stuck rank) is told as well.
+
+What to do
+Look at what the ranks waited for: NCCL watchdog lines, blocked tasks in the kernel log, the storage.
+
+When it is wrong
+Where time stamps are local and the clock is put forward by an hour, or where the job was suspended on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainlens.citations import measured
+from trainlens.detectors import _speed
+from trainlens.detectors._levels import cost, surely
+from trainlens.figures import number, seconds
+from trainlens.model import Event, Evidence, Finding, NotApplicable, NotEnoughData, Run, Series
+from trainlens.plugins import threshold
+
+NEEDS = ()
+_RUNS = measured("405 labelled runs, 130 of them healthy: all of 7 hangs found, none in a healthy run")
+
+
+@dataclass(frozen=True)
+class Options:
+    factor: float = threshold(30.0, "wait against the usual one", unit="times", source=_RUNS)
+    tail: float = threshold(3.0, "wait against the longest 1 %", unit="times", source=_RUNS)
+    seconds: float = threshold(30.0, "shortest wait that is a hang", unit="s", source=_RUNS)
+    severe: float = threshold(0.10, "part of the whole time that is an error", unit="share", source=_RUNS)
+    points: int = threshold(20, "rows with a time stamp needed", source=_RUNS)
+
+
+def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
+    said = [event for event in run.events if event.kind == "hang"]
+    told = [_stated(said)] if said else []
+    series = _stamped(run)
+    if series is None:
+        return told or NotApplicable("the log has no time stamps")
+    clock = _speed.wall_clock(series)
+    known = np.isfinite(clock)
+    if known.sum() < options.points:
+        return told or NotEnoughData(f"{int(known.sum())} time stamps, {options.points} are needed")
+    step, clock = series.step[known], clock[known]
+    joined = ~_speed.breaks(series)[known]
+    joined[1:] &= ~_speed.starts(series)[known][:-1]  # the first wait after a start holds compilation
+    waits, steps = np.diff(clock, prepend=clock[0]), np.diff(step, prepend=step[0])
+    sound = joined & (waits > 0)
+    if sound.sum() < options.points / 2:
+        return told or NotEnoughData("too few time stamps follow each other")
+    per_step = float(np.median(waits[sound] / np.maximum(steps[sound], 1)))
+    usual = float(np.median(waits[sound]))
+    beyond = waits - np.maximum(steps, 1) * per_step
+    limit = max(options.factor * usual, options.tail * float(np.quantile(waits[sound], 0.99)), options.seconds)
+    marked = sound & _speed.interrupted(run, step)
+    if marked.sum() >= 3:
+        beyond[marked & (waits <= 3 * float(np.median(waits[marked])))] = 0
+    at = np.flatnonzero(sound & (beyond > limit))
+    if len(at) > 3 and np.ptp(np.diff(step[at])) <= 0.2 * np.median(np.diff(step[at])):
+        at = at[:0]
+    whole = float(waits[sound].sum())
+    return [*told, *(_finding(run, options, step, clock, int(i), usual, limit, whole) for i in at)]
+
+
+def _stamped(run: Run) -> Series | None:
+    loss = run.get("train/loss")
+    stamped = [one for one in run.series if np.isfinite(one.time).sum() > 1]
+    return loss if loss in stamped else max(stamped, key=len, default=None)
+
+
+def _finding(
+    run: Run, options: Options, step: np.ndarray, clock: np.ndarray, at: int, usual: float, limit: float, whole: float
+) -> Finding:
+    first, last, wait = int(step[at - 1]), int(step[at]), float(clock[at] - clock[at - 1])
+    return Finding(
+        detector="hang",
+        severity="error" if wait > options.severe * whole else "warning",
+        metric=None,
+        first_step=first,
+        last_step=last,
+        title=f"Stood still for {seconds(wait)} after step {first:,}",
+        message=f"Nothing was logged for {seconds(wait)} between step {first:,} and {last:,}; "
+        f"rows are {number(usual, 's')} apart as a rule.",
+        confidence=surely(wait, limit),
+        first_time=float(clock[at - 1]),
+        last_time=float(clock[at]),
+        cost=cost(run, wait - usual),
+        evidence=(Evidence("wait between two rows", None, first, last, wait, usual, limit, "s", "hang.factor"),),
+        actions=(f"Look for watchdog lines and blocked tasks after step {first:,}",),
+    )
+
+
+def _stated(said: Sequence[Event]) -> Finding:
+    steps = [event.step for event in said if event.step is not None]
+    times = [event.time for event in said if event.time is not None]
+    text = " ".join(said[0].text.split())
+    return Finding(
+        detector="hang",
+        severity="error",
+        metric=None,
+        first_step=min(steps, default=None),
+        last_step=max(steps, default=None),
+        title="The log reports that processes hang",
+        message=f"The log says {len(said)} times that something hangs; first: “{text[:110]}”."
+        if len(said) > 1 else f"The log says: “{text[:150]}”.",
+        rank=said[0].rank if said[0].rank >= 0 else None,
+        first_time=min(times, default=None),
+        last_time=max(times, default=None),
+        evidence=tuple(Evidence(event.kind, place=event.place, observed=None) for event in said[:3]),
+        actions=("See which call the processes were blocked in, and whether the storage answered",),
+    )  # fmt: skip

@@ -1,0 +1,152 @@
+"""A loss that jumps and comes back, or does not.
+
+Why it matters
+A spike costs the steps until the loss is back at its level. Some never come back, and frequent ones announce a
+divergence. They come from a learning rate too large for the batch, a bad stretch of data, numerical trouble in half
+precision, or all of these at once: the same data does not spike from another checkpoint.
+
+How it is found
+Level: running median around each point. Scatter: local, of what a short median leaves over. A point counts when its
+score is above `score` and above what a Student-t tail fitted to the *downward* moves allows for a run of this length,
+when the rise is more than `size` of the level, and when it is beyond what this run's own scatter reaches all along.
+Means of 4 and 16 points are tested the same way for slow humps. Neighbouring points make one episode; it has recovered
+once the loss is back within `recovery` of its height. A lone point needs `lone` times the limit. `rule` chooses other
+definitions: `ratio3` (3 times the point before, for losses above 0 only; it misses nearly all spikes of language
+models), `olmo` (7 deviations over 1,000 points), `olmo-core` (6 over 128), `foundry` (twice the mean, 5 in a row),
+`zclip` (2.5 deviations, exponential mean), `hampel` (3 over 21 points; fires often). The OLMo spike score stands beside.
+
+What to do
+Recovered: note the step; if they grow or repeat, lower the learning rate, clip tighter, raise Adam's epsilon or lower
+beta2. Not recovered: restart from the checkpoint before it and skip some hundred batches.
+
+When it is wrong
+In the first 2 % of the points (warm-up) only explosions count. Another batch size or sequence length at the same step
+explains a rise. Losses of policies have no direction and are not judged. Scatter that reaches far up all along the run
+(tiny batches) is normal for that run and hides spikes of like size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainlens.citations import COMPOSER, OLMO2, measured
+from trainlens.detectors import _loss_rules as rules
+from trainlens.detectors._loss_context import (
+    LOSSES,
+    Curve,
+    changes,
+    count,
+    curve_of,
+    interval,
+    is_evaluation,
+    judged,
+    near,
+    restarts,
+    too_short,
+)
+from trainlens.detectors._loss_levels import lasting_rise, usual_jumps
+from trainlens.detectors._loss_spikes import LEAST, Limits, Spike, find_spikes
+from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Run, Series
+from trainlens.plugins import threshold
+
+NEEDS = ("role:loss|role:eval-loss|role:perplexity",)
+_TUNED = measured("405 labelled runs, 94 spikes: F1 and false alarms per healthy run")
+
+
+@dataclass(frozen=True)
+class Options:
+    rule: str = threshold("robust", "definition of a spike", source=OLMO2, choices=rules.NAMES)
+    score: float = threshold(6.0, "robust standard deviations above the level", source=OLMO2, unit="deviations")
+    size: float = threshold(0.02, "rise over the level, as a share of the level", source=_TUNED, unit="share")
+    lone: float = threshold(1.3, "how much more a single point needs, times the limit", source=_TUNED, unit="times")
+    crowd: int = threshold(12, "short peaks all over the run from which they are its scatter", source=_TUNED)
+    recovery: float = threshold(0.25, "share of the height within which the loss is back", source=COMPOSER, unit="share")
+    severe: float = threshold(0.30, "rise over the level from which a spike is an error", source=_TUNED, unit="share")
+    minor: float = threshold(0.03, "rise over the level below which it is told as info", source=_TUNED, unit="share")
+
+
+def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
+    series = judged(run, LOSSES)
+    if not series:
+        return NotApplicable("no loss with a direction")
+    if short := too_short([curve_of(one) for one in series], 5):
+        return short
+    findings: list[Finding] = []
+    for one in series:
+        curve = curve_of(one)
+        for spike in _kept(run, one, curve, options):
+            finding = _told(run, curve, spike, options)
+            if not any(_same(finding, other) for other in findings):
+                findings.append(finding)
+    return findings
+
+
+def _kept(run: Run, series: Series, curve: Curve, options: Options) -> list[Spike]:
+    """The spikes of one series without what other ailments or lawful changes explain."""
+    if options.rule != "robust":
+        return rules.find(options.rule, curve, Limits(recovery=options.recovery))
+    limits = Limits(options.score, options.size, 0.03, options.lone, options.crowd, options.recovery)
+    spikes, n = find_spikes(curve, limits), len(curve)
+    rise, width, step = lasting_rise(series), max(5, n // 50), interval(curve.step)
+    lawful, begins = changes(run), restarts(run)
+    kept = []
+    for spike in spikes:
+        first, height = int(curve.step[spike.first]), spike.height / max(abs(spike.base), 1e-12)
+        if rise is not None and (spike.first >= rise.onset - 2 * width if rise.diverges else abs(spike.first - rise.onset) <= 2 * width):
+            continue
+        if near(first, lawful, 2 * step, max(10, n // 50) * step) and (height < options.severe or not near(first, begins, 2 * step, 10 * step)):
+            continue
+        kept.append(spike)
+    return kept
+
+
+def _told(run: Run, curve: Curve, spike: Spike, options: Options) -> Finding:
+    n = len(curve)
+    first, peak, end = (int(curve.step[at]) for at in (spike.first, spike.peak, spike.end(n)))
+    top, height = float(curve.value[spike.peak]), spike.height / max(abs(spike.base), 1e-12)
+    lasted = end - first
+    if spike.back is None:
+        outcome, fate = "not recovered", "and had not come back when the log ends"
+    else:
+        outcome, fate = f"recovered in {count(max(1, lasted), 'step')}", f"and was back at step {end:,}"
+    minor = height < options.minor and spike.back is not None
+    severity = "error" if spike.back is None or height > options.severe else "info" if minor else "warning"
+    at_restart = near(first, restarts(run), 2 * interval(curve.step), 10 * interval(curve.step))
+    where = f"step {peak:,}" + (", right after a restart," if at_restart else "")
+    return Finding(
+        detector="loss-spike",
+        severity=severity,  # type: ignore[arg-type]
+        metric=curve.metric,
+        first_step=first,
+        last_step=end,
+        title=f"Loss spike at {first:,}, {outcome}",
+        message=f"{curve.metric} rose from {curve.shown(spike.base)} to {curve.shown(top)} at {where} {fate}.",
+        confidence=min(0.99, 0.5 + 0.05 * spike.score),
+        ongoing=spike.back is None,
+        evidence=_evidence(curve, spike, options, first, end),
+    )
+
+
+def _evidence(curve: Curve, spike: Spike, options: Options, first: int, end: int) -> tuple[Evidence, ...]:
+    peak = float(curve.value[spike.peak])
+    lost = float((curve.value[spike.first : spike.end(len(curve)) + 1] - spike.base).clip(0).sum() / max(spike.height, 1e-12))
+    score = rules.olmo_score(curve.value)
+    evidence = [
+        Evidence("peak against the level before", curve.metric, first, end, peak, spike.base, spike.base + options.size * abs(spike.base), limit_name="loss-spike.size"),
+        Evidence("score of the rise", curve.metric, first, end, spike.score, None, options.score, "deviations", "loss-spike.score"),
+        Evidence("area above the level, in points at full height", curve.metric, first, end, lost),
+    ]
+    if score is not None:
+        evidence.append(Evidence("OLMo spike score of the run", curve.metric, observed=100 * score, unit="%"))
+    return tuple(evidence)
+
+
+def _same(finding: Finding, other: Finding) -> bool:
+    """Whether another metric already tells this episode."""
+    if finding.metric == other.metric or finding.first_step is None or other.first_step is None:
+        return False
+    assert finding.last_step is not None
+    assert other.last_step is not None
+    slack = max(5, other.last_step - other.first_step)
+    return finding.first_step <= other.last_step + slack and other.first_step - slack <= finding.last_step

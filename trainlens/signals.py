@@ -1,0 +1,51 @@
+"""Shared arithmetic of the detectors: arrays in, arrays out.
+
+numpy only, no state, nothing is changed in place; every function is O(n) or O(n log n). Inputs are finite unless a
+docstring says otherwise: take NaN and infinities out first (`Series.finite`).
+"""
+
+from trainlens._signals_rolling import (
+    EXACT_POINTS,
+    GAUSSIAN,
+    Thinned,
+    block_means,
+    block_medians,
+    block_noise,
+    episodes,
+    interpolate_last,
+    mad,
+    rolling_median,
+    thin,
+    trailing_median,
+)
+from trainlens._signals_tests import (
+    FAMILY_ERROR,
+    change_point,
+    held_level,
+    kendall,
+    t_quantile,
+    tail_threshold,
+    theil_sen,
+)
+
+__all__ = [
+    "EXACT_POINTS",
+    "FAMILY_ERROR",
+    "GAUSSIAN",
+    "Thinned",
+    "block_means",
+    "block_medians",
+    "block_noise",
+    "change_point",
+    "episodes",
+    "held_level",
+    "interpolate_last",
+    "kendall",
+    "mad",
+    "rolling_median",
+    "t_quantile",
+    "tail_threshold",
+    "theil_sen",
+    "thin",
+    "trailing_median",
+]
