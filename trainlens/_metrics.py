@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trainlens.model import Metric, Role
+from trainlens.model import Better, Metric, Role
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -125,7 +125,7 @@ TABLE: tuple[tuple[Metric, str], ...] = (
     ),
     (
         Metric("gpu/memory_bandwidth", "share", "none", "utilization", "resources"),
-        "utilizationmemory memutil gpumemorybandwidth systemgpumemorybandwidth mem dramactive",
+        "utilizationmemory memutil gpumemorybandwidth systemgpumemorybandwidth dramactive",
     ),
     (
         Metric("gpu/power", "W", "none", "power", "resources"),
@@ -199,14 +199,15 @@ FAMILIES: tuple[tuple[re.Pattern[str], str, Role], ...] = (
      "act_{what}/{name}", "activation"),
     (re.compile(r"act(?:s|ivations?)?[/_.](?P<name>.+)[/_.](?P<what>mean|std|rms|absmax|max|min|var)$", re.I),
      "act_{what}/{name}", "activation"),
-    (re.compile(r"(?:.*/)?experts?[/_.](?:load|tokens)[/_.]?(?P<name>[\w.]+)", re.I), "expert_load/{name}", "expert-load"),
+    (re.compile(r"(?:.*/)?experts?[/_.](?:load|tokens)[/_.]?(?P<name>[\w.]+)", re.I),
+     "expert_load/{name}", "expert-load"),
     (re.compile(r"(?:.*/)?update_(?:to_weight_)?ratio[/_.](?P<name>.+)", re.I), "update_ratio/{name}", "update-ratio"),
 )  # fmt: skip
 
 _LOSS = re.compile(r"loss(es)?$|^nll$|^bce$|损失|perte|verlust|pérdida|потер")
 _LOWER = word_set("error err mse mae rmse mape wer cer ter fid bpb bpc eer")
 _HIGHER = word_set(
-    "acc accuracy accuracies auc auroc f1 bleu rouge meteor score map iou miou ap ap50 ap75 "
+    "acc aacc macc accuracy accuracies auc auroc f1 bleu rouge meteor score map iou miou ap ap50 ap75 "
     "map50 precision recall match psnr ssim elbo dice success ndcg mrr pass winrate top1 top5 "
     "spearman pearson mcc"
 )
@@ -221,9 +222,8 @@ def guess(tag: str, words: frozenset[str], held_out: bool, unit: tuple[str, floa
     if tag.startswith("bench/"):
         lower = any("perplexity" in word or word in ("ppl", "bits", "bpb") for word in words)
         spread = not words.isdisjoint(_SPREAD)
-        return Metric(
-            tag, "", "none" if spread else "lower" if lower else "higher", "other" if spread else "score", "capability"
-        )
+        better: Better = "none" if spread else "lower" if lower else "higher"
+        return Metric(tag, "", better, "other" if spread else "score", "capability")
     scale, unit_name = (unit[1], unit[0]) if unit else (1.0, "")
     if any(_LOSS.search(word) for word in words) or {"elbo", "neg"} <= words:
         return _loss(tag, words, held_out)

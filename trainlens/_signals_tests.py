@@ -103,6 +103,18 @@ def kendall(y: Floats) -> tuple[float, float]:
     return score / (n * (n - 1) / 2), p
 
 
+def fit_line(x: Floats, y: Floats) -> tuple[float, float]:
+    """Least-squares slope of y over x and its standard error; (0, inf) for fewer than 3 different points."""
+    n = len(x)
+    centred = x - x.mean() if n else x
+    spread = float((centred**2).sum())
+    if n < 3 or spread <= 0:
+        return 0.0, math.inf
+    slope = float((centred * y).sum()) / spread
+    rest = y - y.mean() - slope * centred
+    return slope, math.sqrt(float((rest**2).sum()) / (n - 2) / spread)
+
+
 def change_point(x: Floats) -> int | None:
     """Index at which the level of `x` changes most, or None where no change is sure (cumulative sums over blocks).
 

@@ -74,13 +74,14 @@ def metric(name: str) -> Metric | None:
 _TRAIN = word_set("train training trn 训练")
 _HELD_OUT = word_set("val valid validation eval evaluation evals vali heldout 验证 评估")
 _TEST = word_set("test testing dev")
+_BYTES = ("kb", "kib", "mb", "mib", "gb", "gib", "tb", "tib")
 _UNITS: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), ("s", 1.0)),
     **dict.fromkeys(("ms", "msec", "milliseconds"), ("s", 1e-3)),
     "us": ("s", 1e-6), "ns": ("s", 1e-9), "min": ("s", 60.0), "minutes": ("s", 60.0), "hours": ("s", 3600.0),
     "bytes": ("bytes", 1.0), "w": ("W", 1.0), "watts": ("W", 1.0), "mw": ("W", 1e-3),
     # Trainers divide by 1024, whichever way they spell it: torch.cuda.memory_allocated() / 1024**2 is printed as "MB".
-    **{name: ("bytes", 1024.0 ** (at // 2 + 1)) for at, name in enumerate(                "kb kib mb mib gb gib tb tib".split())},
+    **{name: ("bytes", 1024.0 ** (at // 2 + 1)) for at, name in enumerate(_BYTES)},
     **dict.fromkeys(("%", "percent", "pct", "percentage"), ("share", 0.01)),
 }  # fmt: skip
 _BRACKET = re.compile(r"\s*[(\[]\s*([^()\[\]]+?)\s*[)\]]\s*$")
@@ -178,6 +179,12 @@ def resolve(tags: Iterable[str], sizes: Mapping[str, int] | None = None) -> dict
 def _best(canonical: str, claimants: list[Any], sizes: Mapping[str, int]) -> str:
     most = max(sizes.get(one[-1], 0) for one in claimants)
     return cast(str, min(claimants, key=lambda one: (10 * sizes.get(one[-1], 0) < most, one[-1] != canonical, one))[-1])
+
+
+def runs_on(tag: str) -> bool:
+    """Whether it is a clock, a counter or a mean since the start: of two values at one step the later is right."""
+    key = _read(tag).key
+    return key in RUNNING_MEANS or key in CLOCKS or _lookup(_read(tag), frozenset())[0].role == "counter"
 
 
 def settle(about: Metric, tag: str, value: Floats) -> Metric:

@@ -243,7 +243,7 @@ def _threshold(detector: str, option: str, value: Any, where: str) -> Any:
 
 def converted(value: Any, like: Any, name: str, where: str) -> Any:
     """The value in the type of `like`, whether it came as text or from TOML; SettingsError when it cannot be."""
-    kind = float if like is None else type(like)
+    kind: type[Any] = float if like is None else type(like)
     text = value.strip() if isinstance(value, str) else None
     try:
         if kind is bool:

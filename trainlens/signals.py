@@ -21,6 +21,7 @@ from trainlens._signals_rolling import (
 from trainlens._signals_tests import (
     FAMILY_ERROR,
     change_point,
+    fit_line,
     held_level,
     kendall,
     t_quantile,
@@ -38,6 +39,7 @@ __all__ = [
     "block_noise",
     "change_point",
     "episodes",
+    "fit_line",
     "held_level",
     "interpolate_last",
     "kendall",

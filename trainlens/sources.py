@@ -7,17 +7,21 @@ but this room touches the file system while a run is read.
 from __future__ import annotations
 
 import gzip
-import io
 import lzma
 import mmap
-import os
+import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from trainlens._grouping import RunFile, RunFiles, group
 from trainlens.errors import InputError
+from trainlens.model import SourceReport
+
+__all__ = ["BLOCK", "HEAD", "Found", "RunFile", "RunFiles", "Source", "compression", "find", "group"]
 
 HEAD = 64 << 10  # bytes that parsers see before they are chosen
 BLOCK = 8 << 20
@@ -62,21 +66,17 @@ class Source:
 
     def head(self, size: int = HEAD) -> bytes:
         """The first decompressed bytes, fewer where the file is short or damaged."""
-        with self.open() as stream:
-            try:
-                return stream.read(size)
-            except (OSError, EOFError, lzma.LZMAError):
-                return b""
+        return next(self.blocks(size), b"")
 
     def blocks(self, size: int = BLOCK, start: int = 0) -> Iterator[bytes]:
         """Decompressed bytes from `start` in blocks of `size`; ends quietly where a compressed file is cut off."""
         with self.open() as stream:
             try:
                 stream.seek(start)
-                while block := stream.read(size):
-                    yield block
             except (EOFError, lzma.LZMAError, OSError):
                 return
+            while block := _up_to(stream, size):
+                yield block
 
     @property
     def compressed(self) -> bool:
@@ -97,6 +97,111 @@ class Source:
                 view.release()
 
 
+def _up_to(stream: BinaryIO, size: int) -> bytes:
+    """Bytes of a stream, piece by piece: what comes before damage is not lost with it."""
+    pieces, missing = [], size
+    while missing:
+        try:
+            piece = stream.read1(missing)  # type: ignore[attr-defined]
+        except (EOFError, lzma.LZMAError, OSError):
+            break
+        if not piece:
+            break
+        pieces.append(piece)
+        missing -= len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
 def compression(head: bytes) -> str:
     """ "gz", "zst", "xz" or "" from the first six bytes of a file."""
     return next((kind for magic, kind in _MAGIC if head.startswith(magic)), "")
+
+
+# ---- finding ---------------------------------------------------------------------------------------------------------
+
+MAX_FILES = 20_000
+_SKIPPED = frozenset(("venv", "env", "node_modules", "__pycache__", "site-packages", "trainlens-report", "artifacts"))
+_REMOTE = re.compile(r"^(s3|gs|gcs|hf|https?|abfss?|az|hdfs|ssh|sftp)://?(?=[^/])", re.I)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The files under one path, named from `root`, which may be the file itself. `unread` could not be looked at."""
+
+    root: Path
+    sources: tuple[Source, ...]
+    unread: tuple[SourceReport, ...] = ()
+
+
+def find(path: str | Path) -> Found:
+    """All files under a directory, or the one file, in order of name; InputError when there is nothing.
+
+    Links to directories are followed and keep their names; each real file is taken once, where it lies least deep.
+    Hidden directories and those of tools are left out.
+    """
+    if remote := _REMOTE.match(str(path)):
+        kind = remote[1].lower()
+        hint = f"Copy the directory to a disk first, then name the copy ({kind} addresses are not read yet)"
+        raise InputError("is a remote address, which is not read", where=str(path), hint=hint)
+    path = Path(path)
+    try:
+        is_directory = stat.S_ISDIR(path.stat().st_mode)
+    except OSError as problem:
+        hint = "Name a log file or the directory a run wrote to"
+        raise InputError(f"cannot be read ({problem.strerror or problem})", where=str(path), hint=hint) from problem
+    if not is_directory:
+        return Found(path, (Source.of(path),))
+    sources, unread = _walk(path)
+    if not sources and not unread:
+        raise InputError("is empty: no file in it or below", where=str(path), hint="Name where the run wrote its logs")
+    return Found(path, tuple(sorted(sources, key=lambda source: source.name)), tuple(unread))
+
+
+def _walk(root: Path) -> tuple[list[Source], list[SourceReport]]:
+    """Level by level, so that what lies near wins against a long way round to the same file."""
+    sources: list[Source] = []
+    unread: list[SourceReport] = []
+    top = root.resolve()
+    seen: set[Path] = set()
+    level = [root]
+    while level:
+        below: list[Path] = []
+        for directory in level:
+            real = directory.resolve()
+            if real in seen or (directory != root and top.is_relative_to(real)):  # a loop
+                continue
+            seen.add(real)
+            try:
+                entries = sorted(directory.iterdir())
+            except OSError as problem:
+                unread.append(_unlooked(directory, root, f"cannot be read: {problem.strerror or problem}"))
+                continue
+            below += [entry for entry in entries if entry.is_dir() and not _skipped(entry.name)]
+            for entry in entries:
+                if not entry.is_dir() and not entry.name.startswith(".") and (real_file := entry.resolve()) not in seen:
+                    seen.add(real_file)
+                    _take(entry, root, sources, unread)
+            if len(sources) > MAX_FILES:
+                reason = f"only the first {MAX_FILES:,} files are read: name a directory further down"
+                return sources[:MAX_FILES], [*unread, _unlooked(root, root, reason)]
+        level = sorted(below, key=lambda path: (path.is_symlink(), path))
+    return sources, unread
+
+
+def _take(path: Path, root: Path, sources: list[Source], unread: list[SourceReport]) -> None:
+    try:
+        status = path.stat()
+    except OSError as problem:
+        unread.append(_unlooked(path, root, f"cannot be read: {problem.strerror or problem}"))
+        return
+    if stat.S_ISREG(status.st_mode):  # no pipes, no sockets
+        sources.append(Source(path, path.relative_to(root).as_posix(), status.st_size, status.st_mtime))
+
+
+def _skipped(name: str) -> bool:
+    return name.startswith(".") or name in _SKIPPED
+
+
+def _unlooked(path: Path, root: Path, reason: str) -> SourceReport:
+    name = root.name if path == root else path.relative_to(root).as_posix()
+    return SourceReport(name, "", state="not-read", reason=reason)

@@ -128,9 +128,8 @@ def deepspeed(rows: Iterable[Row], folder: Path, *, every: int, name: str = "tra
                     f"Attempted loss scale: {scale:.0f}, reducing to {max(1, scale / 2):.0f}\n"
                 )
                 if scale <= 1:
-                    file.write(
-                        "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.\n"
-                    )
+                    end = "Current loss scale already at minimum - cannot decrease scale anymore. Exiting run."
+                    file.write(f"Exception: {end}\n")
             if row.step % every == 0:
                 file.write(
                     f"[{when}] [INFO] [logging.py:96:log_dist] [Rank 0] step={row.step}, skipped={skipped}, "

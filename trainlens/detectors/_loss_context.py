@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TypeVar
 
 import numpy as np
 
-from trainlens.model import Floats, Ints, NotEnoughData, Role, Run, Series
-from trainlens.signals import block_medians, mad
+from trainlens.model import Evidence, Finding, Floats, Ints, NotEnoughData, Role, Run, Series
+from trainlens.signals import mad
 
 LOSSES: tuple[Role, ...] = ("loss", "eval-loss", "perplexity")
 SCORES: tuple[Role, ...] = ("score", "reward")
@@ -49,17 +49,19 @@ class Curve:
         return float(np.median(self.value[max(0, first) : max(last, first + 1, 1)]))
 
 
-def remembered(ask: Callable[[Series], Answer]) -> Callable[[Series], Answer]:
-    """Ask once a series: several detectors look at the same levels and spikes. Forgotten together with the series."""
-    known: dict[int, Answer] = {}
+def remembered(ask: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Ask once a series (and hashable limits): several detectors look at the same spikes. Forgotten with the series."""
+    known: dict[int, dict[tuple[object, ...], Answer]] = {}
 
     @wraps(ask)
-    def answer(series: Series) -> Answer:
-        key = id(series)
-        if key not in known:
-            known[key] = ask(series)
-            weakref.finalize(series, known.pop, key, None)
-        return known[key]
+    def answer(series: Series, *limits: object) -> Answer:
+        if id(series) not in known:
+            weakref.finalize(series, known.pop, id(series), None)
+        answers = known.setdefault(id(series), {})
+        limits += (getattr(ask, "__defaults__", None) or ())[len(limits) :]
+        if limits not in answers:
+            answers[limits] = ask(series, *limits)
+        return answers[limits]
 
     return answer
 
@@ -100,6 +102,19 @@ def too_short(curves: list[Curve], least: int) -> NotEnoughData | None:
     """The answer when no curve has `least` finite points."""
     longest = max((len(curve) for curve in curves), default=0)
     return None if longest >= least else NotEnoughData(f"{longest} points, {least} are needed")
+
+
+def add(findings: list[Finding], finding: Finding) -> None:
+    """Add a finding, or name its metric in the one that tells this episode: parts of a loss move with their sum."""
+    first, last = finding.first_step or 0, finding.last_step or 0
+    for at, other in enumerate(findings):
+        begin, end = other.first_step or 0, other.last_step or 0
+        slack = max(5, min(end - begin, last - first))
+        if finding.metric != other.metric and first <= end + slack and begin - slack <= last:
+            beside = Evidence("moves together with it", finding.metric, first, last)
+            findings[at] = replace(other, evidence=(*other.evidence, beside))
+            return
+    findings.append(finding)
 
 
 def changes(run: Run) -> Ints:
@@ -157,12 +172,6 @@ def is_dead(run: Run, first: int, last: int) -> bool:
     return False
 
 
-def rises(value: Floats, size: int) -> bool:
-    """Whether block levels of `value` rise beyond their own scatter."""
-    blocks = block_medians(value, max(1, size))
-    return len(blocks) > 3 and float(np.median(blocks[len(blocks) // 2 :])) > float(np.median(blocks[: len(blocks) // 2]))
-
-
 def figure(value: float) -> str:
     """A number as it is told: 4 significant digits, no exponent where it can be avoided."""
     if value and not 1e-4 <= abs(value) < 1e7:
@@ -171,5 +180,5 @@ def figure(value: float) -> str:
 
 
 def count(number: int, word: str) -> str:
-    """"1 step", "34 steps"."""
+    """ "1 step", "34 steps"."""
     return f"{number:,} {word}" + ("" if number == 1 else "s")

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
 from trainlens.detectors._loss_context import Curve, curve_of, remembered
-from trainlens.detectors._loss_spikes import LEAST, Spike, usual_spikes
+from trainlens.detectors._loss_spikes import LEAST, Spike, spikes_of
 from trainlens.model import Floats, Series
-from trainlens.signals import episodes, mad, trailing_median
+from trainlens.signals import EXACT_POINTS, block_medians, block_noise, episodes, mad
+
+Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +50,13 @@ class Jump:
 
 
 @remembered
-def lasting_rise(series: Series) -> Rise | None:
-    """The lasting rise of a series by the default limits, for detectors that must look past it."""
-    return find_rise(curve_of(series), LevelLimits())
+def rise_of(series: Series, limits: LevelLimits = LevelLimits()) -> Rise | None:
+    """The lasting rise of a series, or None."""
+    return find_rise(curve_of(series), limits)
 
 
 def find_rise(curve: Curve, limits: LevelLimits) -> Rise | None:
-    """The rise above the best level that lasts to the end of the log, or None. Short logs: above 1.5 times the start."""
+    """The rise above the best level that lasts to the end of the log, or None. A short log: 1.5 times its start."""
     n = len(curve)
     if n < LEAST:
         return _short_rise(curve)
@@ -63,8 +67,9 @@ def find_rise(curve: Curve, limits: LevelLimits) -> Rise | None:
     level, end = float(levels[best]), float(np.median(value[-max(5, n // 20) :]))
     progress = max(float(levels[0]) - level, 1e-12)
     error = 1.5 * curve.noise / width**0.5
+    swing = block_noise(block_medians(value, width)[10:])
     if curve.positive:
-        need = max(limits.size * abs(level), limits.errors * error)
+        need = max(limits.size * abs(level), limits.errors * error, limits.errors * swing)
     else:
         need = max(limits.lost_signed * progress, 8 * error, 4 * curve.noise)
     if best >= len(levels) - 3 or end - level <= need:
@@ -83,15 +88,13 @@ def find_rise(curve: Curve, limits: LevelLimits) -> Rise | None:
     return Rise(diverges, onset, int(picks[best]), level, end, lost, still, abrupt)
 
 
-def _levels(value: Floats, width: int) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Floats]:
+def _levels(value: Floats, width: int) -> tuple[Places, Floats]:
     """Medians of the last `width` + 1 points at every (width / 2)th point."""
     picks = np.arange(0, len(value), max(1, width // 2))
     return picks, np.array([np.median(value[max(0, at - width) : at + 1]) for at in picks])
 
 
-def _onset(
-    curve: Curve, picks: np.ndarray[tuple[int], np.dtype[np.int64]], levels: Floats, best: int, end: float, error: float
-) -> tuple[int, bool]:
+def _onset(curve: Curve, picks: Places, levels: Floats, best: int, end: float, error: float) -> tuple[int, bool]:
     """First point of the rise, and whether one jump explains half of it."""
     value, n, level = curve.value, len(curve), float(levels[best])
     width = max(5, n // 50)
@@ -119,43 +122,51 @@ def _rise_before_death(curve: Curve, level: float) -> Rise | None:
 
 
 def _short_rise(curve: Curve) -> Rise | None:
-    """Of a handful of points: the last two are above 1.5 times the first, and nothing came down in between."""
+    """Of a handful of points: all well above the first from some point on, and the last near the highest."""
     value, n = curve.value, len(curve)
     if n < 4 or not curve.positive:
         return None
     level = curve.level(0, 2)
     up = np.flatnonzero(value <= 1.3 * level)
     onset = int(up[-1]) + 1 if len(up) else n
-    if n - onset < 2 or float(value[onset:].max()) <= 1.5 * level:
+    peak = float(value[onset:].max()) if onset < n else 0.0
+    if n - onset < 2 or peak <= 1.5 * level or value[-1] < 0.9 * peak:  # on its way back: an unrecovered spike
         return None
     return Rise(True, onset, max(0, onset - 1), level, float(np.median(value[onset:])), 1.0, True, False)
 
 
 @remembered
-def usual_jumps(series: Series) -> list[Jump]:
+def jumps_of(series: Series, deviations: float = 7.0, size: float = 0.06) -> list[Jump]:
     """Jumps of level that were learned away again, none near a spike; [] where the rise lasts to the end."""
     curve = curve_of(series)
-    if lasting_rise(series) is not None or len(curve) < 100:
+    if rise_of(series) is not None or len(curve) < 100:
         return []
-    return find_jumps(curve, usual_spikes(series), 7.0, 0.06)
+    return find_jumps(curve, spikes_of(series), deviations, size)
+
+
+def _medians(value: Floats, ends: Places, width: int) -> Floats:
+    """Medians of the `width` points before each of `ends`."""
+    return np.asarray(np.median(sliding_window_view(value, width)[ends - width], axis=1))
 
 
 def find_jumps(curve: Curve, spikes: list[Spike], deviations: float, size: float) -> list[Jump]:
     """Upward steps of the median of n / 60 points, `deviations` beyond their own scatter and `size` of the level."""
     value, n = curve.value, len(curve)
     half = int(np.clip(n // 60, 8, 200))
-    places = np.arange(max(3 * half, n // 15), n - half, max(1, half // 4))
+    places = np.arange(max(3 * half, n // 15), n - half, max(1, half // (4 if n <= EXACT_POINTS else 2)))
     if len(places) < 8:
         return []
-    short = trailing_median(np.r_[value, value[-1]], half)  # at i: median of the half points before i
-    long = trailing_median(np.r_[value, value[-1]], 2 * half)
-    far, close = short[places + half] - long[places], short[places + half] - short[places]
+    ahead, near, long = (
+        _medians(value, places + shift, width) for shift, width in ((half, half), (0, half), (0, 2 * half))
+    )
+    far, close = ahead - long, ahead - near
     scatter = max(mad(far[len(far) // 4 :]), 1.5 * curve.noise * (1.5 / half) ** 0.5)
     middle = abs(float(np.median(value)))
     hits = (far > deviations * scatter) & (close > 0.7 * deviations * scatter) & (far > size * middle)
     found = []
     for first, last in episodes(hits, max(4, len(places) // 20)):
-        at = int(places[first + int(np.argmax(close[first : last + 1]))])
+        place = first + int(np.argmax(close[first : last + 1]))
+        at = int(places[place])
         if not any(spike.first - 3 * half <= at <= spike.end(n) + 3 * half for spike in spikes):
-            found.append(Jump(at, float(long[at]), float(short[at + half])))
+            found.append(Jump(at, float(long[place]), float(ahead[place])))
     return found

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainlens.detectors._loss_context import Curve
-from trainlens.detectors._loss_spikes import Limits, Spike, _followed
+from trainlens.detectors._loss_spikes import Limits, Spike, followed
 from trainlens.model import Floats
 from trainlens.signals import episodes, rolling_median
 
@@ -124,5 +124,5 @@ def find(rule: str, curve: Curve, limits: Limits) -> list[Spike]:
         base = curve.level(max(0, first - 25), first) if first else float(value[0])
         deviation = max(curve.noise, 1e-12)
         height = max(float(value[peak]) - base, 1e-12)
-        found.append(_followed(value, Spike(first, last, peak, base, height, height / deviation), limits))
+        found.append(followed(value, Spike(first, last, peak, base, height, height / deviation), limits))
     return found

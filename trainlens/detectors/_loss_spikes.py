@@ -12,6 +12,7 @@ from trainlens.signals import GAUSSIAN, block_means, episodes, mad, rolling_medi
 
 LEAST = 40  # points
 _BLOCKS = ((1, 0.0), (4, 1.0), (16, 2.5))  # points a block, and how much more than `score` its mean must have
+_BEYOND = 20.0  # times the level: a spike by any scatter
 _ROUGHNESS = 1.08  # a median of 17 points follows its own centre: the residual is this much too small
 
 
@@ -45,28 +46,30 @@ class Spike:
 
 
 @remembered
-def usual_spikes(series: Series) -> list[Spike]:
-    """The spikes of a series by the default limits, for detectors that must look past them."""
-    return find_spikes(curve_of(series), Limits())
+def spikes_of(series: Series, limits: Limits = Limits()) -> list[Spike]:
+    """All spikes of a series in order, with what became of each."""
+    return find_spikes(curve_of(series), limits)
 
 
 def find_spikes(curve: Curve, limits: Limits) -> list[Spike]:
-    """All spikes in order, with what became of each; [] below 40 points."""
+    """The same for a curve."""
     value, n = curve.value, len(curve)
     if n < LEAST:
-        return []
+        return _few(curve, limits)
     half = int(np.clip(n // 15, 24, 128))
     taken = np.zeros(n, bool)
     found: list[Spike] = []
     for size, stricter in _BLOCKS:
         if n // size < LEAST:
             break
-        for spike in _search(curve, size, limits.score + stricter, half, limits):
-            if not taken[max(0, spike.first - half // 2) : spike.last + half // 2].any():
-                found.append(spike)
-                taken[spike.first : spike.last + 1] = True
-    found = _early(curve, _uncrowded(found, curve, limits), half)
-    return [_followed(value, spike, limits) for spike in sorted(found, key=lambda one: one.first)]
+        spikes = _search(curve, size, limits.score + stricter, half, limits)
+        added = [one for one in spikes if not taken[max(0, one.first - half // 2) : one.last + half // 2].any()]
+        for spike in added:
+            taken[spike.first : spike.last + 1] = True
+        found += added
+    found = _early(curve, _uncrowded(found, curve, limits))
+    settled = [_settled(curve, spike, half) for spike in sorted(found, key=lambda one: one.first)]
+    return _joined([followed(value, spike, limits) for spike in settled])
 
 
 def _search(curve: Curve, size: int, score: float, half: int, limits: Limits) -> list[Spike]:
@@ -77,23 +80,46 @@ def _search(curve: Curve, size: int, score: float, half: int, limits: Limits) ->
     base = rolling_median(means, half)
     above = means - base
     scale = local_scale(means, above, half)
-    z = above / scale
+    if curve.positive:  # scatter of a loss grows with it: ratios are fair to both sides, differences are not
+        moves = np.log(np.maximum(means, 1e-300) / base)
+        z = np.where(means > _BEYOND * base, above, moves * base) / scale
+    else:
+        moves, z = above, above / scale
     z[: max(6, n // 50)] = 0.0
     late = slice(n // 5, None)
-    lower, drops = -z[late][z[late] < 0], -above[late][above[late] < 0]
+    lower = -z[late][z[late] < 0]
     limit = tail_threshold(lower, 3 * n, score)
-    reach = 1.3 * float(np.quantile(drops, 0.995)) if len(drops) > 20 else 0.0
-    enough = np.maximum(size_gate(curve, base, limits), np.maximum(reach, 2.0 * usual_reach(above)))
-    hits = (z > limit) & (above > enough)
+    reach = max(1.3 * usual_reach(-moves[late]), 2.0 * usual_reach(moves))
+    enough = size_gate(curve, base, limits)
+    hits = (z > limit) & (above > enough) & (moves > reach)
     found = []
     for first, last in episodes(hits, max(3, half // 12) if size == 1 else 2):
         peak = first + int(np.argmax(above[first : last + 1]))
         if size == 1 and first == last and z[peak] <= limits.lone * limit:
             continue
         start, end = first * size, min(len(curve) - 1, (last + 1) * size - 1)
+        hump = float(np.median(curve.value[start : end + 1])) - float(base[first])
+        if size > 1 and hump < 0.4 * above[peak]:  # one far point lifts the mean of its block
+            continue
         top = start + int(np.argmax(curve.value[start : end + 1]))
         found.append(Spike(start, end, top, float(base[first]), float(above[peak]), float(z[peak])))
     return found
+
+
+def _few(curve: Curve, limits: Limits) -> list[Spike]:
+    """Of fewer than 40 points, in the main loss only what is half as high again as the few points before."""
+    value, n = curve.value, len(curve)
+    if n < 5 or not curve.positive or curve.metric != "train/loss":
+        return []
+    for at in range(1, n):
+        level = curve.level(max(0, at - 5), at)
+        if value[at] > (1.5 if at >= 3 else 1.8) * level and value[at] > 1.3 * float(value[max(0, at - 5) : at].max()):
+            last = at + int(np.argmax(np.r_[value[at:] < level + 0.5 * (value[at] - level), True])) - 1
+            peak = at + int(np.argmax(value[at : last + 1]))
+            height = float(value[peak]) - level
+            spike = Spike(at, last, peak, level, height, height / max(mad(np.diff(value[:at])), 0.01 * level))
+            return [followed(value, spike, limits)]
+    return []
 
 
 def local_scale(value: Floats, above: Floats, half: int) -> Floats:
@@ -117,7 +143,7 @@ def size_gate(curve: Curve, base: Floats, limits: Limits) -> Floats:
 
 
 def usual_reach(above: Floats) -> float:
-    """How far the curve rises above its level in a usual twentieth of the run: skewed scatter does so all along."""
+    """The furthest that a curve goes in a usual twentieth of the run: skewed scatter goes far all along."""
     parts = np.array_split(above, 20)
     return float(np.median([part.max() for part in parts]))
 
@@ -134,16 +160,17 @@ def _uncrowded(found: list[Spike], curve: Curve, limits: Limits) -> list[Spike]:
     return [spike for spike in found if spike.height > 3 * usual]
 
 
-def _early(curve: Curve, found: list[Spike], half: int) -> list[Spike]:
+def _early(curve: Curve, found: list[Spike]) -> list[Spike]:
     """Adds explosions in the first fifth, where no level stands yet: above 1.5 times the first values."""
     n = len(curve)
     if not curve.positive:
         return found
     start, value = curve.level(0, 3), curve.value[: max(10, n // 5)]
+    scatter = mad(np.diff(np.log(curve.value))) / 2**0.5
     added = []
-    for first, last in episodes(value > 1.3 * start, max(5, n // 40)):
+    for first, last in episodes(value > 1.3 * start, int(np.clip(n // 40, 5, 50))):
         peak = first + int(np.argmax(value[first : last + 1]))
-        if value[peak] <= 1.5 * start or last == first or value[peak] - start < 8 * curve.noise:
+        if value[peak] <= max(1.5, np.exp(6 * scatter)) * start or last == first:
             continue
         found = [spike for spike in found if not first - 5 <= spike.first <= last + 5]
         height = float(value[peak] - start)
@@ -151,7 +178,36 @@ def _early(curve: Curve, found: list[Spike], half: int) -> list[Spike]:
     return found + added
 
 
-def _followed(value: Floats, spike: Spike, limits: Limits) -> Spike:
+def _settled(curve: Curve, spike: Spike, half: int) -> Spike:
+    """With the level from before the spike: a long one lifts the running median under itself; and its true begin."""
+    if spike.early:
+        return spike
+    value, first = curve.value, spike.first
+    before = [
+        value[max(0, first - far) : max(0, first - close)]
+        for far, close in ((25, 0), (2 * half, half // 2), (4 * half, 2 * half))
+    ]
+    base = min([spike.base, *(float(np.median(part)) for part in before if len(part) >= 8)])
+    height = spike.height + spike.base - base
+    begin = max(0, first - 4 * half)
+    short = rolling_median(value[begin : first + 1], 3)
+    low = np.flatnonzero(short <= base + max(0.15 * height, 2 * curve.noise))
+    first = min(first, begin + int(low[-1]) + 1) if len(low) else first
+    return replace(spike, first=first, base=base, height=height)
+
+
+def _joined(spikes: list[Spike]) -> list[Spike]:
+    """Without spikes that begin before the one before them is over: they belong to its episode."""
+    kept: list[Spike] = []
+    for spike in spikes:
+        if not kept or kept[-1].back is None or spike.first > kept[-1].back:
+            kept.append(spike)
+        elif spike.height > kept[-1].height:
+            kept[-1] = replace(spike, first=kept[-1].first, base=kept[-1].base)
+    return kept
+
+
+def followed(value: Floats, spike: Spike, limits: Limits) -> Spike:
     """With the first point whose running mean is back within a share of the height over the level."""
     after = value[spike.last + 1 :]
     window = max(3, min(25, len(after) // 8))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainlens.model import Floats, Ints, Run, Series
-from trainlens.signals import episodes, interpolate_last, mad, rolling_median
+from trainlens.signals import interpolate_last, mad, rolling_median
 
 MILLISECONDS = 1e11  # a clock beyond this (the year 5138) counts milliseconds
 TICKS = 20  # a clock of whole seconds is read over intervals of at least so many of them
@@ -16,7 +16,7 @@ TICKS = 20  # a clock of whole seconds is read over intervals of at least so man
 
 @dataclass(frozen=True)
 class Pace:
-    """Time per step along a run. `steps` is how many steps each value stands for; `step` the last of them.
+    """Time per step along a run. `steps` is how many steps each value stands for, `step` their last.
 
     `seconds` is 1 / throughput where the log has nothing but that (`metric` tells); ratios hold all the same.
     """
@@ -136,7 +136,7 @@ def interrupted(run: Run, step: Ints) -> NDArray[np.bool_]:
 
 
 def work(run: Run, step: Ints) -> Floats:
-    """Logarithm of the work in a step (batch × length) against its median: 0 where the log does not tell of a change."""
+    """Logarithm of the work in a step (batch × length) against its median; 0 where the log does not tell."""
     total = np.zeros(len(step))
     for name in ("batch_size", "sequence_length"):
         series = run.get(name)
@@ -150,7 +150,7 @@ def work(run: Run, step: Ints) -> Floats:
 
 @dataclass(frozen=True)
 class Stalls:
-    """Single slow steps: `at` indexes the pace, `lost` is seconds beyond the usual of each, `usual` the local median."""
+    """Single slow steps: `at` indexes the pace, `lost` the seconds beyond usual, `usual` the local median."""
 
     at: NDArray[np.intp]
     lost: Floats
@@ -189,6 +189,37 @@ def _period(found: Pace, out: NDArray[np.intp], regular: float) -> int:
     return int(period) if period >= 3 * row and np.mean(equal) >= regular else 0
 
 
-def lengths(mask: NDArray[np.bool_], gap: int) -> list[tuple[int, int]]:
-    """Episodes as in `signals`, longest first."""
-    return sorted(episodes(mask, gap), key=lambda pair: pair[0] - pair[1])
+@dataclass(frozen=True)
+class Episode:
+    """A slow stretch: `begin` and `end` index the pace; `before` and `reached` are logarithms of the time per step."""
+
+    begin: int
+    end: int
+    before: float
+    reached: float
+    gradual: bool
+    ongoing: bool
+
+    @property
+    def rise(self) -> float:
+        return float(np.expm1(self.reached - self.before))
+
+
+def measure(logs: Floats, blocks: Floats, before: float, size: int, first: int, last: int) -> Episode:
+    """The exact ends of slow blocks `first` to `last`, and the level they reached."""
+    inside = blocks[first : last + 1]
+    reached = max(float(np.median(inside)), float(np.median(inside[-max(1, len(inside) // 3) :])))
+    rise = float(np.expm1(reached - before))
+    onset = int(np.argmax(inside >= min(before + np.log1p(rise / 4), inside.max())))
+    most = int(np.argmax(inside >= min(before + np.log1p(rise * 0.75), inside.max())))
+    begin = (first + onset) * size
+    if onset == 0:
+        begin = _crossing(logs, max(0, (first - 1) * size), min(len(logs), (first + 2) * size), (before + reached) / 2)
+    ongoing = last == len(blocks) - 1
+    end = len(logs) - 1 if ongoing else (last + 1) * size - 1
+    return Episode(begin, end, before, reached, most - onset > 0.1 * len(blocks), ongoing)
+
+
+def _crossing(logs: Floats, low: int, high: int, middle: float) -> int:
+    """The point in a span at which the level crosses `middle` for good: the lowest of the cumulative sums about it."""
+    return low + int(np.argmin(np.r_[0, np.cumsum(logs[low:high] - middle)][:-1]))

@@ -6,9 +6,9 @@ somebody looks.
 
 How it is found
 Time stamps of the training loss. A wait between two rows, beyond what its steps take, is a hang when it is more than
-`factor` times the usual wait, `tail` times the longest 1 % and `seconds`. Waits at a restart or between two files, and
-waits with an evaluation or checkpoint in them that take no longer than three times the usual such wait, are none; nor
-are waits that come regularly. What the log itself calls a hang (a blocked task, a stuck rank) is told as well.
+`factor` times the usual wait, `tail` times the longest 1 % and `seconds`. Waits at a restart or between two files,
+and waits with an evaluation or checkpoint in them that take no longer than three times the usual such wait, are none;
+nor are waits that come regularly. What the log itself calls a hang (a blocked task, a stuck rank) is told as well.
 
 What to do
 Look at what the ranks waited for: NCCL watchdog lines, blocked tasks in the kernel log, the storage.
@@ -24,11 +24,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainlens.citations import measured
+from trainlens.citations import JUDGEMENT, measured
 from trainlens.detectors import _speed
 from trainlens.detectors._levels import cost, surely
 from trainlens.figures import number, seconds
-from trainlens.model import Event, Evidence, Finding, NotApplicable, NotEnoughData, Run, Series
+from trainlens.model import Event, Evidence, Finding, Floats, Ints, NotApplicable, NotEnoughData, Run, Series
 from trainlens.plugins import threshold
 
 NEEDS = ()
@@ -40,7 +40,7 @@ class Options:
     factor: float = threshold(30.0, "wait against the usual one", unit="times", source=_RUNS)
     tail: float = threshold(3.0, "wait against the longest 1 %", unit="times", source=_RUNS)
     seconds: float = threshold(30.0, "shortest wait that is a hang", unit="s", source=_RUNS)
-    severe: float = threshold(0.10, "part of the whole time that is an error", unit="share", source=_RUNS)
+    severe: float = threshold(0.10, "part of the whole time that is an error", unit="share", source=JUDGEMENT)
     points: int = threshold(20, "rows with a time stamp needed", source=_RUNS)
 
 
@@ -82,7 +82,7 @@ def _stamped(run: Run) -> Series | None:
 
 
 def _finding(
-    run: Run, options: Options, step: np.ndarray, clock: np.ndarray, at: int, usual: float, limit: float, whole: float
+    run: Run, options: Options, step: Ints, clock: Floats, at: int, usual: float, limit: float, whole: float
 ) -> Finding:
     first, last, wait = int(step[at - 1]), int(step[at]), float(clock[at] - clock[at - 1])
     return Finding(

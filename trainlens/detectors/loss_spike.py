@@ -9,11 +9,12 @@ How it is found
 Level: running median around each point. Scatter: local, of what a short median leaves over. A point counts when its
 score is above `score` and above what a Student-t tail fitted to the *downward* moves allows for a run of this length,
 when the rise is more than `size` of the level, and when it is beyond what this run's own scatter reaches all along.
-Means of 4 and 16 points are tested the same way for slow humps. Neighbouring points make one episode; it has recovered
-once the loss is back within `recovery` of its height. A lone point needs `lone` times the limit. `rule` chooses other
-definitions: `ratio3` (3 times the point before, for losses above 0 only; it misses nearly all spikes of language
-models), `olmo` (7 deviations over 1,000 points), `olmo-core` (6 over 128), `foundry` (twice the mean, 5 in a row),
-`zclip` (2.5 deviations, exponential mean), `hampel` (3 over 21 points; fires often). The OLMo spike score stands beside.
+Means of 4 and 16 points are tested the same way for slow humps. Neighbouring points make one episode; it has
+recovered once the loss is back within `recovery` of its height. A lone point needs `lone` times the limit. `rule`
+chooses other definitions: `ratio3` (3 times the point before, for losses above 0 only; it misses nearly all spikes of
+language models), `olmo` (7 deviations over 1,000 points), `olmo-core` (6 over 128), `foundry` (twice the mean, 5 in a
+row), `zclip` (2.5 deviations, exponential mean), `hampel` (3 over 21 points; fires often). The OLMo spike score
+stands beside.
 
 What to do
 Recovered: note the step; if they grow or repeat, lower the learning rate, clip tighter, raise Adam's epsilon or lower
@@ -21,8 +22,8 @@ beta2. Not recovered: restart from the checkpoint before it and skip some hundre
 
 When it is wrong
 In the first 2 % of the points (warm-up) only explosions count. Another batch size or sequence length at the same step
-explains a rise. Losses of policies have no direction and are not judged. Scatter that reaches far up all along the run
-(tiny batches) is normal for that run and hides spikes of like size.
+explains a rise. Losses of policies have no direction and are not judged. Scatter that reaches far up all along the
+run (tiny batches) is normal for that run and hides spikes of like size.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from trainlens.detectors import _loss_rules as rules
 from trainlens.detectors._loss_context import (
     LOSSES,
     Curve,
+    add,
     changes,
     count,
     curve_of,
@@ -45,9 +47,9 @@ from trainlens.detectors._loss_context import (
     restarts,
     too_short,
 )
-from trainlens.detectors._loss_levels import lasting_rise, usual_jumps
-from trainlens.detectors._loss_spikes import LEAST, Limits, Spike, find_spikes
-from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Run, Series
+from trainlens.detectors._loss_levels import rise_of
+from trainlens.detectors._loss_spikes import LEAST, Limits, Spike, spikes_of
+from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Run, Series, Severity
 from trainlens.plugins import threshold
 
 NEEDS = ("role:loss|role:eval-loss|role:perplexity",)
@@ -61,7 +63,9 @@ class Options:
     size: float = threshold(0.02, "rise over the level, as a share of the level", source=_TUNED, unit="share")
     lone: float = threshold(1.3, "how much more a single point needs, times the limit", source=_TUNED, unit="times")
     crowd: int = threshold(12, "short peaks all over the run from which they are its scatter", source=_TUNED)
-    recovery: float = threshold(0.25, "share of the height within which the loss is back", source=COMPOSER, unit="share")
+    recovery: float = threshold(
+        0.25, "share of the height within which the loss is back", source=COMPOSER, unit="share"
+    )
     severe: float = threshold(0.30, "rise over the level from which a spike is an error", source=_TUNED, unit="share")
     minor: float = threshold(0.03, "rise over the level below which it is told as info", source=_TUNED, unit="share")
 
@@ -70,16 +74,14 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
     series = judged(run, LOSSES)
     if not series:
         return NotApplicable("no loss with a direction")
-    if short := too_short([curve_of(one) for one in series], 5):
-        return short
     findings: list[Finding] = []
     for one in series:
         curve = curve_of(one)
+        if is_evaluation(one) and len(curve) < LEAST:  # a handful of evaluations: eval-shift and overfitting judge it
+            continue
         for spike in _kept(run, one, curve, options):
-            finding = _told(run, curve, spike, options)
-            if not any(_same(finding, other) for other in findings):
-                findings.append(finding)
-    return findings
+            add(findings, _told(run, curve, spike, options))
+    return findings or too_short([curve_of(one) for one in series], LEAST) or []
 
 
 def _kept(run: Run, series: Series, curve: Curve, options: Options) -> list[Spike]:
@@ -87,18 +89,23 @@ def _kept(run: Run, series: Series, curve: Curve, options: Options) -> list[Spik
     if options.rule != "robust":
         return rules.find(options.rule, curve, Limits(recovery=options.recovery))
     limits = Limits(options.score, options.size, 0.03, options.lone, options.crowd, options.recovery)
-    spikes, n = find_spikes(curve, limits), len(curve)
-    rise, width, step = lasting_rise(series), max(5, n // 50), interval(curve.step)
-    lawful, begins = changes(run), restarts(run)
-    kept = []
-    for spike in spikes:
-        first, height = int(curve.step[spike.first]), spike.height / max(abs(spike.base), 1e-12)
-        if rise is not None and (spike.first >= rise.onset - 2 * width if rise.diverges else abs(spike.first - rise.onset) <= 2 * width):
-            continue
-        if near(first, lawful, 2 * step, max(10, n // 50) * step) and (height < options.severe or not near(first, begins, 2 * step, 10 * step)):
-            continue
-        kept.append(spike)
-    return kept
+    spikes = [one for one in spikes_of(series, limits) if one.back is not None or not is_evaluation(series)]
+    width = max(5, len(curve) // 50)
+    if (rise := rise_of(series)) is not None:  # a divergence has its own finding from its onset on, a shift its jump
+        spikes = [
+            one
+            for one in spikes
+            if (one.first < rise.onset - 2 * width if rise.diverges else abs(one.first - rise.onset) > 2 * width)
+        ]
+    return [one for one in spikes if not _explained(run, curve, one, options)]
+
+
+def _explained(run: Run, curve: Curve, spike: Spike, options: Options) -> bool:
+    """Whether another batch size, sequence length or a restart lies just before; a severe one at a restart counts."""
+    first, step = int(curve.step[spike.first]), interval(curve.step)
+    if near(first, restarts(run), 2 * step, 10 * step):
+        return spike.height < options.severe * abs(spike.base)
+    return near(first, changes(run), 2 * step, max(10, len(curve) // 50) * step)
 
 
 def _told(run: Run, curve: Curve, spike: Spike, options: Options) -> Finding:
@@ -111,12 +118,12 @@ def _told(run: Run, curve: Curve, spike: Spike, options: Options) -> Finding:
     else:
         outcome, fate = f"recovered in {count(max(1, lasted), 'step')}", f"and was back at step {end:,}"
     minor = height < options.minor and spike.back is not None
-    severity = "error" if spike.back is None or height > options.severe else "info" if minor else "warning"
+    severity: Severity = "error" if spike.back is None or height > options.severe else "info" if minor else "warning"
     at_restart = near(first, restarts(run), 2 * interval(curve.step), 10 * interval(curve.step))
     where = f"step {peak:,}" + (", right after a restart," if at_restart else "")
     return Finding(
         detector="loss-spike",
-        severity=severity,  # type: ignore[arg-type]
+        severity=severity,
         metric=curve.metric,
         first_step=first,
         last_step=end,
@@ -130,23 +137,34 @@ def _told(run: Run, curve: Curve, spike: Spike, options: Options) -> Finding:
 
 def _evidence(curve: Curve, spike: Spike, options: Options, first: int, end: int) -> tuple[Evidence, ...]:
     peak = float(curve.value[spike.peak])
-    lost = float((curve.value[spike.first : spike.end(len(curve)) + 1] - spike.base).clip(0).sum() / max(spike.height, 1e-12))
+    lost = float(
+        (curve.value[spike.first : spike.end(len(curve)) + 1] - spike.base).clip(0).sum() / max(spike.height, 1e-12)
+    )
     score = rules.olmo_score(curve.value)
     evidence = [
-        Evidence("peak against the level before", curve.metric, first, end, peak, spike.base, spike.base + options.size * abs(spike.base), limit_name="loss-spike.size"),
-        Evidence("score of the rise", curve.metric, first, end, spike.score, None, options.score, "deviations", "loss-spike.score"),
+        Evidence(
+            "peak against the level before",
+            curve.metric,
+            first,
+            end,
+            peak,
+            spike.base,
+            spike.base + options.size * abs(spike.base),
+            limit_name="loss-spike.size",
+        ),
+        Evidence(
+            "score of the rise",
+            curve.metric,
+            first,
+            end,
+            spike.score,
+            None,
+            options.score,
+            "deviations",
+            "loss-spike.score",
+        ),
         Evidence("area above the level, in points at full height", curve.metric, first, end, lost),
     ]
     if score is not None:
         evidence.append(Evidence("OLMo spike score of the run", curve.metric, observed=100 * score, unit="%"))
     return tuple(evidence)
-
-
-def _same(finding: Finding, other: Finding) -> bool:
-    """Whether another metric already tells this episode."""
-    if finding.metric == other.metric or finding.first_step is None or other.first_step is None:
-        return False
-    assert finding.last_step is not None
-    assert other.last_step is not None
-    slack = max(5, other.last_step - other.first_step)
-    return finding.first_step <= other.last_step + slack and other.first_step - slack <= finding.last_step

@@ -1,12 +1,12 @@
 """Slow step: single steps that took many times as long as their neighbours.
 
 Why it matters
-One step that takes a minute instead of a second is a stalled disk, a retried collective or another job on the machine;
-a few are harmless, many are a fault that grows.
+One step that takes a minute instead of a second is a stalled disk, a retried collective or another job on the
+machine; a few are harmless, many are a fault that grows.
 
 How it is found
-Points more than `factor` times and `sigmas` deviations over the running median of their neighbours, in one finding with
-the slowest first. Stalls that come regularly belong to periodic-stall. The first step after a start is left out.
+Points more than `factor` times and `sigmas` deviations over the running median of their neighbours, in one finding
+with the slowest first. Stalls that come regularly belong to periodic-stall. The first step after a start is left out.
 
 What to do
 Look at the system log and the storage at the time of the slowest.

@@ -4,14 +4,14 @@
     yield from points(columns, chosen, lines=lines, present=present, after=last)
     last = last_step(columns, chosen, present, last)         # for the next block of the same file
 
-A column is an array with one cell a row; `present` says for a column which cells were logged (absent from `present`: all).
-A cell that was logged as NaN is a point, a cell that was not logged is none.
+A column is an array with one cell a row; `present` says for a column which cells were logged (no entry: all). A cell
+that was logged as NaN is a point, one that was not logged is none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -30,14 +30,21 @@ _TOTALS = frozenset(
     ("totalsteps", "maxsteps", "totaliters", "maxiters", "totaliterations", "maxiterations", "numtrainingsteps")
 )
 # Where several columns count steps: the step of the optimiser before a count of log calls (W&B's `_step`).
-_STEP_ORDER = ("globalstep", "step", "currentsteps", "iteration", "iter", "numupdates")
+_STEP_ORDER = (
+    "globalstep", "globalstepmaxsteps", "step", "currentsteps", "totaltimesteps", "timestepstotal", "iteration", "iter",
+    "numupdates",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The columns that are no metrics. `split` tells training from evaluation rows, `tag` names what `value` holds."""
+    """The columns that are no metrics. `split` tells training from evaluation rows, `tag` names what `value` holds.
+
+    `also` are further columns of steps, for rows that lack the first.
+    """
 
     step: str | None = None
+    also: tuple[str, ...] = ()
     time: str | None = None
     rank: str | None = None
     run: str | None = None
@@ -46,7 +53,8 @@ class Axes:
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(name for one in fields(self) if (name := getattr(self, one.name)) is not None)
+        one = (self.step, *self.also, self.time, self.rank, self.run, self.split, self.tag)
+        return frozenset(name for name in one if name is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,7 @@ class Labels:
 
 
 def axes(names: Iterable[str], texts: Iterable[str] = ()) -> Axes:
-    """The axes among columns of numbers (`names`) and of texts (`texts`). A whole epoch is the step where nothing else is."""
+    """The axes among columns of numbers (`names`) and of texts (`texts`). Without a step the epoch is it."""
     names, texts = list(names), list(texts)
     by_axis: dict[str, list[str]] = {}
     for name in names:
@@ -76,6 +84,7 @@ def axes(names: Iterable[str], texts: Iterable[str] = ()) -> Axes:
     quantity = next((name for name in texts if name.lower() in _QUANTITY), None)
     return Axes(
         step=next(iter(steps or epochs), None),
+        also=tuple(name for name in steps[1:] if name != "_step"),
         time=next(iter(by_axis.get("time", ())), clock),
         rank=next(iter(by_axis.get("rank", ())), None),
         run=run or next(iter(by_axis.get("run", ())), None),
@@ -100,7 +109,7 @@ def points(
     time: Floats | None = None,
     after: int | None = None,
 ) -> Iterator[Points]:
-    """The points of all columns but the axes, in the order of the columns; arrays are shared among columns of the same rows.
+    """The points of all columns but the axes, in the order of the columns; those of the same rows share their arrays.
 
     `after` is the last step of the block before: rows without a step belong to the last step seen. `step` and `time`
     (Unix seconds) replace the columns of that name. `labels` are the text columns of `chosen` (run, split, tag).
@@ -108,14 +117,18 @@ def points(
     present, labels = present or {}, labels or {}
     if step is None:
         step = filled_steps(columns, chosen, present, after)
-    if time is None and chosen.time in columns:
-        time = unix_seconds(columns[chosen.time], present.get(chosen.time))
-    axis_names = chosen.names if step is not None or chosen.step is None else chosen.names - {chosen.step}
-    clocked = time is not None and bool(np.isfinite(time).any())
-    if chosen.time in columns and not clocked:
-        axis_names -= {chosen.time}
-    time = time if clocked else None
-    metrics = [name for name in columns if name not in axis_names and not is_total(name)]
+    stamps = columns.get(chosen.time or "")
+    if time is None and stamps is not None:
+        time = unix_seconds(stamps, present.get(chosen.time or ""))
+    if time is not None and not np.isfinite(time).any():
+        time = None
+    chosen = replace(
+        chosen,
+        step=chosen.step if step is not None else None,
+        time=chosen.time if time is not None else None,
+        rank=chosen.rank if _are_ranks(columns.get(chosen.rank or ""), present.get(chosen.rank or "")) else None,
+    )
+    metrics = [name for name in columns if name not in chosen.names and not is_total(name)]
     rows = len(next(iter(columns.values()), ()))
     for rank, run, prefix, renamed, where in _groups(columns, chosen, present, labels, rows):
         shared: dict[bytes, tuple[Ints | None, Floats | None, Ints | None, NDArray[np.intp] | None]] = {}
@@ -140,13 +153,21 @@ def points(
 def filled_steps(
     columns: Mapping[str, Floats], chosen: Axes, present: Mapping[str, Mask] | None = None, after: int | None = None
 ) -> Ints | None:
-    """The step of each row; a row without one belongs to the last step before it. None where there are no steps at all."""
-    column = columns.get(chosen.step) if chosen.step is not None else None
-    if column is None:
+    """The step of each row; one without belongs to the last step before it. None where there are no steps at all."""
+    present = present or {}
+    column, known = columns.get(chosen.step or ""), None
+    for name in (chosen.step or "", *chosen.also):
+        if name not in columns:
+            continue
+        has = np.isfinite(columns[name])
+        if name in present:
+            has &= present[name]
+        if column is None or known is None:
+            column, known = columns[name], has
+        elif not known.all():
+            column, known = np.where(known, column, columns[name]), known | has
+    if column is None or known is None:
         return None if after is None else np.full(len(next(iter(columns.values()), ())), after, np.int64)
-    known = np.isfinite(column)
-    if chosen.step in (present or {}):
-        known &= (present or {})[chosen.step]
     if catalog.axis(chosen.step or "") is None and bool((column[known] != np.floor(column[known])).any()):
         return None  # an epoch with a fraction is a quantity
     if bool(known.all()):
@@ -154,7 +175,7 @@ def filled_steps(
     first = np.flatnonzero(known)[:1]
     if not len(first):
         return None if after is None else np.full(len(column), after, np.int64)
-    before = column[first[0]] if after is None else float(after)
+    before = float(column[first[0]]) if after is None else float(after)
     last = np.maximum.accumulate(np.where(known, np.arange(len(column)), -1))
     return _whole(np.where(last >= 0, column[last], before))
 
@@ -192,6 +213,13 @@ def _whole(column: Floats) -> Ints:
     return np.clip(column, -(2.0**62), 2.0**62).astype(np.int64)
 
 
+def _are_ranks(column: Floats | None, present: Mask | None) -> bool:
+    if column is None:
+        return False
+    known = column[np.isfinite(column) if present is None else present & np.isfinite(column)]
+    return bool(((known == np.floor(known)) & (known >= 0) & (known < 1 << 20)).all())
+
+
 def _take(cells: Cells | None, at: NDArray[np.intp] | None) -> Cells | None:
     return cells if cells is None or at is None else cells[at]
 
@@ -203,20 +231,20 @@ def _is_train(tag: str) -> bool:
 def _groups(
     columns: Mapping[str, Floats], chosen: Axes, present: Mapping[str, Mask], labels: Mapping[str, Labels], rows: int
 ) -> Iterator[tuple[int, str, str, str, Mask | None]]:
-    """Rank, run, prefix of an evaluation row, quantity, and the rows (None: all) of each set of rows that belong together."""
+    """Rank, run, prefix of evaluation rows, quantity, and which rows (None: all), for each set of rows."""
+    none = Labels(np.full(rows, -1, np.int64), ())
+    ranks, numbered = columns.get(chosen.rank or ""), columns.get(chosen.run or "")
     keys: list[Ints] = []
-    if chosen.rank in columns:
-        known = present.get(chosen.rank, np.ones(rows, np.bool_)) & np.isfinite(columns[chosen.rank])
-        keys.append(np.where(known, _whole(np.where(known, columns[chosen.rank], 0)), NO_RANK))
+    if ranks is not None:
+        known = np.isfinite(ranks) & present.get(chosen.rank or "", np.ones(rows, np.bool_))
+        keys.append(np.where(known, _whole(np.where(known, ranks, 0)), NO_RANK))
     else:
         keys.append(np.full(rows, NO_RANK, np.int64))
-    if chosen.run in columns:  # runs that are numbered
-        run = Labels.of(f"{cell:g}" if np.isfinite(cell) else None for cell in columns[chosen.run])
+    if numbered is not None:
+        run = Labels.of(f"{cell:g}" if np.isfinite(cell) else None for cell in numbered.tolist())
     else:
-        run = labels.get(chosen.run or "") or Labels(np.full(rows, -1, np.int64), ())
-    split, quantity = (
-        labels.get(name or "") or Labels(np.full(rows, -1, np.int64), ()) for name in (chosen.split, chosen.tag)
-    )
+        run = labels.get(chosen.run or "", none)
+    split, quantity = labels.get(chosen.split or "", none), labels.get(chosen.tag or "", none)
     keys += [run.code, split.code, quantity.code]
     if all(bool((key == key[0]).all()) for key in keys if len(key)):
         found, where = np.array([[key[0] for key in keys]]) if rows else np.empty((0, 4), np.int64), None

@@ -152,7 +152,7 @@ def cost_line(run: RunDiagnosis) -> str | None:
     if not total:
         return None
     of = f" of {seconds(run.result.seconds)}" if run.result.seconds else ""
-    hours = f", {figures(gpu / 3600, 3)} GPU-hours" if gpu else ""
+    hours = f", {figures(gpu / 3600, 3)} GPU-hours" if gpu >= 360 else ""
     parts = ", ".join(f"{name} {seconds(value)}" for name, value in lost.most_common(3))
     return f"{seconds(total)}{of}{hours} ({parts})."
 
@@ -172,23 +172,27 @@ def not_judged_line(run: RunDiagnosis, *, brief: bool = False) -> str | None:
     if not left:
         return None
     count = f"{len(left)} of {counted(len(run.checks), 'detector')}"
-    if brief and all(check.status == "not-applicable" for check in left):
-        return f"{count}: what they need is not in the logs."
+    if brief and not any(check.status == "failed" for check in left):
+        little = any(check.status == "not-enough-data" for check in left)
+        return f"{count}: what they need is not in the logs{', or too little of it' if little else ''}."
     return ". ".join([count, *_reasons(left)]) + "."
 
 
 def _reasons(left: Iterable[Check]) -> list[str]:
-    """Checks gathered by why: metrics that are missing are named once, anything else names its detector."""
-    groups: dict[str, list[str]] = {}
+    """Checks gathered by why: a metric that is missing is named once, any other reason once behind its detectors."""
+    groups: dict[str, dict[str, list[str]]] = {}
     for check in left:
         missing = re.fullmatch(r"no (.+) in the logs", check.reason)
         if missing and check.status == "not-applicable":
-            groups.setdefault("Not in the logs", []).append(missing[1])
+            groups.setdefault("Not in the logs", {}).setdefault("", []).append(missing[1])
         else:
             head = {"not-enough-data": "Too few", "failed": "Failed"}.get(check.status, "Not asked")
-            groups.setdefault(head, []).append(f"{check.detector} ({check.reason})" if check.reason else check.detector)
-    order = ("Failed", "Not in the logs", "Too few", "Not asked")
-    return [f"{head}: {', '.join(dict.fromkeys(groups[head]))}" for head in order if head in groups]
+            groups.setdefault(head, {}).setdefault(check.reason, []).append(check.detector)
+    return [
+        f"{head}: " + "; ".join(", ".join(dict.fromkeys(names)) + (f" ({why})" if why else "") for why, names in whys)
+        for head in ("Failed", "Not in the logs", "Too few", "Not asked")
+        if (whys := groups.get(head, {}).items())
+    ]
 
 
 # ---- pieces --------------------------------------------------------------------------------------------------------

@@ -1,27 +1,25 @@
 """The diagnosis as one JSON document, schema version 1: what every other report is told from.
 
-Strict JSON: a number that is not finite is the string "NaN", "Infinity" or "-Infinity". `parse` reads it back.
+Strict JSON: a number that is not finite is null, or the string "NaN", "Infinity" or "-Infinity" where it is what a
+finding or a configuration states. `parse` reads the document back.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import msgspec
 
 from trainlens.errors import InputError
-from trainlens.model import NO_RANK, Diagnosis, Event, Fact, Note, Place, RunDiagnosis
+from trainlens.model import NO_RANK, Diagnosis, Event, Fact, Finding, Note, Place, RunDiagnosis, SourceReport
 
 SUFFIX = ".json"
 SCHEMA_VERSION = 1
 
-_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_HINT = "Make one with `trainlens analyze PATH --format json -o FILE`"
 
 
 @dataclass(frozen=True)
@@ -33,12 +31,15 @@ def render(diagnosis: Diagnosis, options: Options) -> bytes:
     document = {
         "schema_version": SCHEMA_VERSION,
         "trainlens": diagnosis.version,
-        "settings": _plain(diagnosis.settings),
-        "summary": _plain(diagnosis.summary),
-        "unread": _plain(diagnosis.unread),
+        "settings": diagnosis.settings,
+        "summary": diagnosis.summary,
+        "unread": [_source(source) for source in diagnosis.unread],
         "runs": [_run(run) for run in diagnosis.runs],
     }
-    encoded = msgspec.json.encode(document)
+    try:
+        encoded = msgspec.json.encode(document, enc_hook=_of_numpy)
+    except UnicodeEncodeError:  # a file's name may hold bytes that are no text; JSON has no place for them
+        encoded = msgspec.json.encode(_text_only(msgspec.to_builtins(document, enc_hook=_of_numpy)))
     return (msgspec.json.format(encoded, indent=options.indent) if options.indent else encoded) + b"\n"
 
 
@@ -55,152 +56,117 @@ def parse(content: bytes) -> Diagnosis:
         hint = "Use the trainlens that wrote it, or analyze the logs again"
         raise InputError(f"has schema version {version}, this trainlens reads version {SCHEMA_VERSION}", hint=hint)
     try:
-        runs = [{**run, **_stored_places(run)} for run in document["runs"]]
-        return _build(Diagnosis, {**document, "version": document["trainlens"], "runs": runs}, "")  # type: ignore[no-any-return]
-    except _Mismatch as problem:
+        runs = [_stored_run(run) for run in document["runs"]]
+        return msgspec.convert({**document, "version": document["trainlens"], "runs": runs}, Diagnosis)
+    except msgspec.ValidationError as problem:
         raise InputError(f"is not a diagnosis: {problem}", hint=_HINT) from None
     except (KeyError, TypeError, AttributeError) as problem:
         raise InputError(f"is not a diagnosis: {problem} is missing or misshapen", hint=_HINT) from None
 
 
-_HINT = "Make one with `trainlens analyze PATH --format json -o FILE`"
-
 # ---- to plain values -----------------------------------------------------------------------------------------------
 
 
 def _run(run: RunDiagnosis) -> dict[str, Any]:
-    plain: dict[str, Any] = _plain(run)
-    plain["facts"] = [_fact(fact) for fact in run.facts]
-    plain["events"] = [_event(event) for event in run.events]
-    return plain
-
-
-def _fact(fact: Fact) -> dict[str, Any]:
-    return {"name": fact.name, "value": _plain(fact.value), **_source(fact.place)}
-
-
-def _event(event: Event) -> dict[str, Any]:
     return {
-        "kind": event.kind,
-        "step": event.step,
-        "time": _plain(event.time),
-        "rank": _rank(event.rank),
-        "text": _plain(event.text),
-        **_source(event.place),
+        "name": run.name,
+        "path": run.path,
+        "sources": [_source(source) for source in run.sources],
+        "metrics": run.metrics,
+        "facts": [_fact(fact) for fact in run.facts],
+        "events": [_event(event) for event in run.events],
+        "checks": run.checks,
+        "result": run.result,
+        "findings": [_finding(finding) for finding in run.findings],
+        "curves": run.curves,
+        "attempts": run.attempts,
+        "notes": [_note(note) for note in run.notes],
     }
 
 
-def _source(place: Place | None) -> dict[str, Any]:
+def _source(source: SourceReport) -> dict[str, Any]:
+    return {**_fields(source), "notes": [_note(note) for note in source.notes]}
+
+
+def _note(note: Note) -> dict[str, Any]:
+    place = {"line": note.line} if note.byte is None else {"byte": note.byte}
+    return {"kind": note.kind, "message": note.message, **place, "count": note.count}
+
+
+def _fact(fact: Fact) -> dict[str, Any]:
+    return {"name": fact.name, "value": _named(fact.value), **_place(fact.place)}
+
+
+def _event(event: Event) -> dict[str, Any]:
+    rank = None if event.rank == NO_RANK else event.rank
+    told = {"kind": event.kind, "step": event.step, "time": event.time, "rank": rank, "text": event.text}
+    return {**told, **_place(event.place)}
+
+
+def _place(place: Place | None) -> dict[str, Any]:
     if place is None:
         return {"source": None, "line": None}
     return {"source": place.path, "line": place.line, **({} if place.byte is None else {"byte": place.byte})}
 
 
-def _rank(rank: int | None) -> int | None:
-    return None if rank == NO_RANK else rank
+def _finding(finding: Finding) -> dict[str, Any]:
+    leading = {"id": finding.id, "detector": finding.detector}
+    return {**leading, **_named(msgspec.to_builtins(finding, enc_hook=_of_numpy))}
 
 
-def _plain(value: Any) -> Any:
-    """Values that JSON has: dataclasses as objects, tuples as arrays, what is not finite as its name."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else ("NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity")
+def _of_numpy(value: Any) -> Any:
+    """A numpy number, such as an outsider's detector may leave in a finding, as Python's own."""
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no place in a diagnosis")
+
+
+def _fields(value: object) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in type(value).__dataclass_fields__}  # type: ignore[attr-defined]
+
+
+def _named(value: Any) -> Any:
+    """The same values with the names of numbers that are not finite."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _named(one) for key, one in value.items()}
+    return [_named(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _text_only(value: Any) -> Any:
     if isinstance(value, str):
-        # A file name may hold bytes that are no text; JSON cannot.
-        return value if value.isascii() else value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    if isinstance(value, Note):
-        place = {"line": value.line} if value.byte is None else {"byte": value.byte}
-        return {"kind": value.kind, "message": _plain(value.message), **place, "count": value.count}
-    if dataclasses.is_dataclass(value):
-        return {name: _plain(getattr(value, name)) for name in _names(type(value))}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
-    return value
-
-
-@cache
-def _names(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {_text_only(key): _text_only(one) for key, one in value.items()}
+    return [_text_only(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 # ---- and back ------------------------------------------------------------------------------------------------------
 
 
-class _Mismatch(Exception):
-    """A value that does not fit its place in the schema."""
-
-
-def _stored_places(run: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Facts and events with their place as the model has it."""
+def _stored_run(run: Mapping[str, Any]) -> dict[str, Any]:
+    """A run as the model has it: places whole, no rank as NO_RANK, curves' nulls as NaN."""
     return {
-        kind: [{**one, "place": _place(one), "rank": _given_rank(one)} for one in run.get(kind, ())]
-        for kind in ("facts", "events")
+        **run,
+        "facts": [{**fact, "place": _stored_place(fact)} for fact in run["facts"]],
+        "events": [{**event, "place": _stored_place(event), "rank": _stored_rank(event)} for event in run["events"]],
+        "curves": [{**curve, **{name: _stored_values(curve[name]) for name in _VALUES}} for curve in run["curves"]],
     }
 
 
-def _place(stored: Mapping[str, Any]) -> dict[str, Any] | None:
+_VALUES = ("value", "low", "high")
+
+
+def _stored_place(stored: Mapping[str, Any]) -> dict[str, Any] | None:
     if stored.get("source") is None:
         return None
     return {"path": stored["source"], "line": stored.get("line"), "byte": stored.get("byte")}
 
 
-def _given_rank(stored: Mapping[str, Any]) -> int:
-    rank = stored.get("rank")
-    return NO_RANK if rank is None else rank
+def _stored_rank(stored: Mapping[str, Any]) -> Any:
+    return NO_RANK if stored.get("rank") is None else stored["rank"]
 
 
-def _build(kind: Any, value: Any, where: str) -> Any:
-    """The value as `kind`: a dataclass, tuple, mapping, literal, union of plain types, or a plain type."""
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        if not isinstance(value, dict):
-            raise _Mismatch(f"{where or 'the document'} must be an object")
-        hints = _hints(kind)
-        given = {name: _build(hints[name], value[name], f"{where}.{name}".lstrip(".")) for name in hints if name in value}
-        try:
-            return kind(**given)
-        except TypeError as problem:
-            raise _Mismatch(f"{where or 'the document'}: {problem}") from None
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return _one_of(parts, value, where)
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise _Mismatch(f"{where} must be an array")
-        return tuple(_build(parts[0], one, f"{where}[{at}]") for at, one in enumerate(value))
-    if origin is not None and not isinstance(value, dict) and origin not in (None, Mapping, *_MAPPINGS):
-        if value in parts:
-            return value
-        raise _Mismatch(f"{where} cannot be {value!r}")
-    return value if origin is not None else _scalar(kind, value, where)
-
-
-_MAPPINGS = (dict,)
-
-
-@cache
-def _hints(kind: type[Any]) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
-def _one_of(parts: tuple[Any, ...], value: Any, where: str) -> Any:
-    if value is None and type(None) in parts:
-        return None
-    problem = _Mismatch(f"{where} cannot be null")
-    for part in parts:
-        if part is not type(None):
-            try:
-                return _build(part, value, where)
-            except _Mismatch as found:
-                problem = found
-    raise problem
-
-
-def _scalar(kind: Any, value: Any, where: str) -> Any:
-    if kind is float and isinstance(value, str) and value in _NON_FINITE:
-        return _NON_FINITE[value]
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if kind in (bool, int, float, str) and type(value) is not kind:
-        raise _Mismatch(f"{where} must be a {kind.__name__}, not {value!r}"[:200])
-    return value
+def _stored_values(values: list[Any]) -> list[Any]:
+    return [math.nan if value is None else value for value in values] if None in values else values

@@ -1,0 +1,166 @@
+"""How fast a Megatron log is read, against what one would write at first: one `re` that finds every `name: number |`.
+
+    python -m tests.benchmarks.bench_megatron --lines 1000000
+
+The log is made anew (seeded) in a temporary directory; CPU seconds (user + system) of the fastest of several readings
+are compared. `re` reads the fields alone; trainlens also reads time stamps, timers, validation and events.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import re
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from trainlens.model import Points
+from trainlens.parsers import deepspeed, key_value_text, megatron
+from trainlens.sources import Source
+
+_GENERIC = re.compile(r"([A-Za-z][^|:\[\]]*): +([-+.\dEe]+|nan|inf)(?= *\||$)")
+_ITERATION = re.compile(r"iteration +(\d+)/")
+_NOISE = (
+    "WARNING:megatron.core.rerun_state_machine:Implicit initialization of Rerun State Machine!",
+    "> building train, validation, and test datasets ...",
+    "/usr/lib/python3/site-packages/torch/utils/checkpoint.py:87: UserWarning: None of the inputs have requires_grad=True",
+    "saving checkpoint at iteration   {:7d} to /ckpt in torch_dist format",
+)
+RULE = "-" * 105
+
+
+def write_megatron(path: Path, lines: int, seed: int = 21) -> None:
+    """Records of Megatron core with a clock, timers every 100 iterations, validation every 1000, 2 % other lines."""
+    rng = np.random.default_rng(seed)
+    ms = rng.gamma(100, 12.3, lines)
+    loss = 1.2 + 9 * (1 + np.arange(lines)) ** -0.2 + rng.normal(0, 0.02, lines)
+    norm, flops, skipped = rng.gamma(4, 0.3, lines), rng.normal(400, 6, lines), rng.random(lines) < 2e-4
+    noise, kind = rng.random(lines) < 0.02, rng.integers(0, len(_NOISE), lines)
+    clock = 1_748_736_000 + np.cumsum(ms) / 1e3
+    with path.open("w") as file:
+        file.write("using world size: 512, data-parallel size: 64\n")
+        for i in range(lines):
+            it = i + 1
+            stamp = dt.datetime.fromtimestamp(clock[i], dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+            file.write(
+                f" [{stamp}] iteration {it:8d}/{lines:8d} | consumed samples: {it * 1024:12d} |"
+                f" elapsed time per iteration (ms): {ms[i]:.1f} | throughput per GPU (TFLOP/s/GPU): {flops[i]:.1f} |"
+                f" learning rate: {3e-4 * (1 - i / lines):.6E} | global batch size: {1024:5d} | "
+                + ("" if skipped[i] else f"lm loss: {loss[i]:.6E} | ")
+                + f"loss scale: 1.0 | grad norm: {norm[i]:.3f} | number of skipped iterations: {int(skipped[i]):3d} |"
+                f" number of nan iterations: {0:3d} |\n"
+            )
+            if it % 100 == 0:
+                file.write("(min, max) time across ranks (ms):\n")
+                for name in ("forward-backward", "all-grads-sync", "optimizer"):
+                    file.write(f"    {name} {'.' * (40 - len(name))}: ({ms[i] * 0.9:.2f}, {ms[i] * 0.95:.2f})\n")
+            if noise[i]:
+                file.write(_NOISE[kind[i]].format(it) + "\n")
+            if it % 1000 == 0:
+                file.write(
+                    f"{RULE}\n validation loss at iteration {it} | lm loss value: {loss[i] + 0.1:.6E} |"
+                    f" lm loss PPL: {np.exp(loss[i] + 0.1):.6E} | \n{RULE}\n"
+                )
+
+
+def write_deepspeed(path: Path, lines: int, seed: int = 31) -> None:
+    """Optimiser, timer and pipeline lines in turn, with a warning now and then."""
+    rng = np.random.default_rng(seed)
+    loss, speed = 1.2 + 9 * (1 + np.arange(lines)) ** -0.2, rng.normal(52, 2, lines)
+    with path.open("w") as file:
+        for k in range(0, lines, 3):
+            step = k // 3 * 10
+            stamp = dt.datetime.fromtimestamp(1.75e9 + step, dt.UTC).strftime("%Y-%m-%d %H:%M:%S") + ",017"
+            rate = 3e-4 * (1 - k / lines)
+            file.write(
+                f"[{stamp}] [INFO] [logging.py:96:log_dist] [Rank 0] step={step}, skipped={k // 1000},"
+                f" lr=[{rate!r}, {rate!r}], mom=[(0.9, 0.95), (0.9, 0.95)]\n"
+                f"[{stamp}] [INFO] [timer.py:260:stop] epoch=0/micro_step={step * 4}/global_step={step},"
+                f" RunningAvgSamplesPerSec={float(speed[k])!r}, CurrSamplesPerSec={float(speed[k]) + 0.1!r},"
+                " MemAllocated=13.62GB, MaxMemAllocated=47.13GB\n"
+                f"steps: {step} loss: {loss[k]:.4f} iter time (s): {64 / speed[k]:.3f} samples/sec: {speed[k]:.3f}\n"
+            )
+
+
+def write_generic(path: Path, lines: int, seed: int = 41) -> None:
+    """`step:… train_loss:… train_time:… step_avg:…`, as modded-nanogpt prints it."""
+    rng = np.random.default_rng(seed)
+    with path.open("w") as file:
+        for k, loss in enumerate(3 + rng.normal(0, 0.05, lines)):
+            file.write(f"step:{k}/{lines} train_loss:{loss:.4f} train_time:{k * 350}ms step_avg:350.12ms\n")
+
+
+def generic(path: Path) -> float:
+    """Every `name: number |` of every iteration line; the sum of the losses."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    with path.open() as file:
+        for line in file:
+            record = _ITERATION.search(line)
+            if record:
+                for name, number in _GENERIC.findall(line):
+                    found.setdefault(name, []).append((int(record[1]), float(number)))
+    return sum(value for _, value in found["lm loss"])
+
+
+def one_re(path: Path, pattern: str) -> int:
+    """One expression for the lines of a format, its groups as numbers; the number of rows."""
+    search = re.compile(pattern).search
+    rows = []
+    with path.open() as file:
+        for line in file:
+            if record := search(line):
+                rows.append([float(group) for group in record.groups() if group is not None])
+    return len(rows)
+
+
+def ours(parser: object, path: Path) -> tuple[float, int]:
+    """Sum of the training losses and number of points."""
+    total, count = 0.0, 0
+    for batch in parser.read(Source.of(path)):  # type: ignore[attr-defined]
+        if isinstance(batch, Points):
+            count += len(batch.value)
+            total += float(batch.value.sum()) if batch.tag == "lm loss" else 0.0
+    return total, count
+
+
+def cpu(work: Callable[[], object], times: int) -> float:
+    """The least CPU seconds of several runs."""
+    spent = []
+    for _ in range(times):
+        start = time.process_time()
+        work()
+        spent.append(time.process_time() - start)
+    return min(spent)
+
+
+_DEEPSPEED = r"step=(\d+), skipped=(\d+), lr=\[([^,\]]+)|global_step=(\d+), Running\w+=([\d.]+), Curr\w+=([\d.]+)|steps: (\d+) loss: (\S+) iter time \(s\): (\S+) samples/sec: (\S+)"  # fmt: skip  # noqa: E501
+_STEP_LOSS = r"step:(\d+)/\d+ train_loss:([\d.]+) train_time:(\d+)ms step_avg:([\d.]+)ms"
+
+
+def main() -> None:
+    wanted = argparse.ArgumentParser(description=__doc__)
+    wanted.add_argument("--lines", type=int, default=1_000_000)
+    wanted.add_argument("--times", type=int, default=3)
+    lines, times = (getattr(wanted.parse_args(), name) for name in ("lines", "times"))
+    with tempfile.TemporaryDirectory() as root:
+        path = Path(root, "log.txt")
+        write_megatron(path, lines)
+        assert np.isclose(generic(path), ours(megatron, path)[0], rtol=1e-9)
+        slow, fast = cpu(lambda: generic(path), 1), cpu(lambda: ours(megatron, path), times)
+        print(f"Megatron   {path.stat().st_size / 1e6:4.0f} MB  re {slow:6.2f} s  trainlens {fast:6.2f} s  ×{slow / fast:.1f}")
+        for name, parser, write, pattern in (
+            ("DeepSpeed", deepspeed, write_deepspeed, _DEEPSPEED),
+            ("step:loss", key_value_text, write_generic, _STEP_LOSS),
+        ):
+            write(path, lines)
+            slow = cpu(lambda: one_re(path, pattern), times)  # noqa: B023
+            fast = cpu(lambda: ours(parser, path), times)  # noqa: B023
+            print(f"{name:10} {path.stat().st_size / 1e6:4.0f} MB  re {slow:6.2f} s  trainlens {fast:6.2f} s  ×{slow / fast:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.parsers.door import Row, batches, facts, lines, notes, points, rows, sniffed
+from trainlens.errors import InputError
+from trainlens.parsers import json_table
+
+LOSS: dict[str, list[Row]] = {"loss": [(1, 2.5), (2, 2.0)]}
+GOLDEN = {
+    "lm loss": {"start_step": 1, "end_step": 10, "step_interval": 5, "values": {"1": 10.5, "5": "nan", "10": 9.5}},
+    "iteration-time": {"start_step": 1, "end_step": 10, "step_interval": 5, "values": {"1": "nan", "5": "nan"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ([{"step": 1, "loss": 2.5}, {"step": 2, "loss": 2}], LOSS),
+        ({"config": {"lr": 1}, "log": [{"step": 1, "loss": 2.5}, {"step": 2, "loss": 2}]}, LOSS),
+        ({"step": [1, 2], "loss": [2.5, 2]}, LOSS),
+        ({"loss": [2.5, 2], "name": "x"}, {"loss": [(None, 2.5), (None, 2.0)]}),
+        ({"history": {"epoch": [1, 2], "loss": [2.5, 2]}}, LOSS),
+        ({"loss": {"steps": [1, 2], "values": [2.5, 2], "timestamps": ["a", "b"]}}, LOSS),
+        ({"loss": {"1": 2.5, "2": 2}}, LOSS),
+        ({"loss": {"1": 2.5, "2": 2, "3": None}}, LOSS),
+        (GOLDEN, {"lm loss": [(1, 10.5), (10, 9.5)]}),
+        ({"results": [{"task": "a", "acc": 0.5}]}, {}),
+    ],
+)
+def test_shapes(document: Any, expected: dict[str, list[Row]]) -> None:
+    for indent in (None, 4):
+        assert rows(json_table, json.dumps(document, indent=indent)) == expected
+
+
+def test_what_was_not_recorded_is_noted_once() -> None:
+    (note,) = notes(json_table, json.dumps(GOLDEN))
+    assert (note.kind, note.count) == ("placeholder", 3)
+    assert "iteration-time, lm loss" in note.message
+
+
+def test_chart_download_is_named_by_its_file() -> None:
+    (one,) = points(batches(json_table, "[[1700000000.5, 1, 2.5], [1700000001.5, 2, 2.0]]", "loss.json"))
+    assert (one.tag, one.value.tolist()) == ("loss", [2.5, 2.0])
+    assert one.time is not None
+    assert one.time.tolist() == [1_700_000_000.5, 1_700_000_001.5]
+
+
+def test_settings_are_facts() -> None:
+    text = json.dumps({"optimizer": {"lr": 0.1, "betas": [0.9, 0.95]}, "bf16": True, "name": "x", "none": None})
+    assert facts(json_table, text) == {"optimizer.lr": 0.1, "bf16": True, "name": "x"}
+    assert rows(json_table, text) == {}
+
+
+def test_cut_array_keeps_its_whole_rows() -> None:
+    text = json.dumps([{"step": at, "loss": at / 2} for at in (1, 2, 3)], indent=2)
+    assert rows(json_table, text[:-10]) == {"loss": [(1, 0.5), (2, 1.0)]}
+    assert [one.kind for one in notes(json_table, text[:-10])] == ["cut-off"]
+    assert lines(json_table, text) == {"loss": [2, 6, 10]}
+
+
+def test_malformed_object_cannot_be_read() -> None:
+    with pytest.raises(InputError, match="malformed"):
+        batches(json_table, '{"loss": {"1": 2.5, ')
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "least", "most"),
+    [
+        (json.dumps(GOLDEN) + json.dumps(GOLDEN), "golden.json", 0.9, 1),
+        ('[\n  {\n    "step": 0,\n    "loss": 2', "metrics.json", 0.6, 0.8),
+        ('{"loss": [1, 2]}', "history.json", 0.6, 0.8),
+        ('{"loss": {"1": 2.5}}', "x.json", 0.6, 0.8),
+        ('{"hidden_size": 64}', "config.json", 0.2, 0.4),
+        ('{"hidden_size": 64}', "x.json", 0, 0),
+        ('{"added_tokens": [{"id": 0, "step": 1}]}', "tokenizer.json", 0, 0),
+        ('{"results": [{"task": "a", "acc": 0.5}]}', "eval.json", 0, 0),
+        ("step,loss\n1,2\n", "x.csv", 0, 0),
+        ("[rank0] step 1", "x.log", 0, 0),
+        ("", "x.json", 0, 0),
+    ],
+)
+def test_sniff(text: str, name: str, least: float, most: float) -> None:
+    assert least <= sniffed(json_table, text, name) <= most

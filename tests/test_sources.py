@@ -1,0 +1,165 @@
+"""Finding files and sorting them into runs."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from trainlens import sources
+from trainlens.errors import InputError
+from trainlens.sources import Source, find, group
+
+
+def lay(root: Path, *names: str) -> Path:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return root
+
+
+def grouped(root: Path) -> dict[str, list[tuple[str, str]]]:
+    """Run → (file, prefix). The format of a file is its ending."""
+    files = [(source, Path(source.name).suffix) for source in find(root).sources]
+    return {run.name: [(file.source.name, file.prefix) for file in run.files] for run in group(files, root)}
+
+
+# ---- finding ---------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_named_from_the_directory_in_order(tmp_path: Path) -> None:
+    lay(tmp_path, "b.log", "a/z.log", ".git/x", ".hidden", "venv/y", "node_modules/z", "trainlens-report/r.html")
+    found = find(tmp_path)
+    assert [source.name for source in found.sources] == ["a/z.log", "b.log"]
+    assert found.sources[1].size == len("b.log")
+
+
+def test_links_keep_their_names_and_loops_end(tmp_path: Path) -> None:
+    lay(tmp_path, "store/a/log", "store/b/log")
+    view = tmp_path / "view"
+    view.mkdir()
+    for name, target in {"lr-3e-4": "../store/a", "lr-1e-3": "../store/b", "loop": "..", "self": "."}.items():
+        (view / name).symlink_to(target)
+    assert [source.name for source in find(view).sources] == ["lr-1e-3/log", "lr-3e-4/log"]
+
+
+def test_a_file_reached_twice_is_taken_once(tmp_path: Path) -> None:
+    lay(tmp_path, "run-1/log")
+    (tmp_path / "latest").symlink_to("run-1")
+    assert [source.name for source in find(tmp_path).sources] == ["run-1/log"]
+
+
+def test_a_broken_link_is_told(tmp_path: Path) -> None:
+    lay(tmp_path, "log")
+    (tmp_path / "gone").symlink_to("nowhere")
+    assert [(report.path, report.state) for report in find(tmp_path).unread] == [("gone", "not-read")]
+
+
+def test_too_many_files_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "MAX_FILES", 2)
+    found = find(lay(tmp_path, "1", "2", "3"))
+    assert len(found.sources) == 2
+    assert "first 2 files" in found.unread[0].reason
+
+
+@pytest.mark.parametrize(
+    "address", ["s3://bucket/run", "s3:/bucket/run", "gs://b/r", "hf://datasets/x", "https://host/x"]
+)
+def test_remote_addresses_are_refused_with_a_way_out(address: str) -> None:
+    with pytest.raises(InputError, match="remote address") as problem:
+        find(address)
+    assert address.split(":")[0] in str(problem.value)
+    assert "Copy" in problem.value.hint
+
+
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        find(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="is empty"):
+        find(tmp_path)
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def test_compressed_files_are_read_as_if_they_were_not(tmp_path: Path) -> None:
+    path = tmp_path / "log.gz"
+    path.write_bytes(gzip.compress(b"step 1\nstep 2\n"))
+    source = Source.of(path)
+    assert source.head(6) == b"step 1"
+    assert b"".join(source.blocks(4)) == b"step 1\nstep 2\n"
+    with source.mapped() as view:
+        assert bytes(view) == b"step 1\nstep 2\n"
+
+
+def test_a_cut_compressed_file_ends_quietly(tmp_path: Path) -> None:
+    path = tmp_path / "log.gz"
+    path.write_bytes(gzip.compress(bytes(range(256)) * 1000, compresslevel=0)[:100_000])
+    assert 0 < len(b"".join(Source.of(path).blocks())) < 256_000
+
+
+# ---- grouping --------------------------------------------------------------------------------------------------------
+
+LAYOUTS = {
+    "a directory is a run": (["x.tb", "y.log"], {"": [("x.tb", ""), ("y.log", "")]}),
+    "sister directories are runs": (["a/x.tb", "b/x.tb"], {"a": [("a/x.tb", "")], "b": [("b/x.tb", "")]}),
+    "names below the root are paths": (
+        ["实验一/学习率=3e-4/x.tb"],
+        {"实验一/学习率=3e-4": [("实验一/学习率=3e-4/x.tb", "")]},
+    ),
+    "splits are parts": (
+        ["train/x.tb", "validation/x.tb"],
+        {"": [("train/x.tb", "train/"), ("validation/x.tb", "validation/")]},
+    ),
+    "evaluation beside the training's own files": (["x.tb", "eval/x.tb"], {"": [("eval/x.tb", "eval/"), ("x.tb", "")]}),
+    "a run that is called test": (["test/x.tb"], {"test": [("test/x.tb", "")]}),
+    "curves of add_scalars": (
+        ["x.tb", "Loss_train/x.tb", "Loss_val/x.tb"],
+        {"": [("Loss_train/x.tb", "Loss_train/"), ("Loss_val/x.tb", "Loss_val/"), ("x.tb", "")]},
+    ),
+    "hyper-parameters of the writer": (
+        ["x.tb", "1760000260.4567/x.tb"],
+        {"": [("1760000260.4567/x.tb", ""), ("x.tb", "")]},
+    ),
+    "runs named by their time": (
+        ["1760000260/x.tb", "1760000261/x.tb"],
+        {"1760000260": [("1760000260/x.tb", "")], "1760000261": [("1760000261/x.tb", "")]},
+    ),
+    "neutral directories": (["x.log", "logs/y.tb"], {"": [("logs/y.tb", ""), ("x.log", "")]}),
+    "one Lightning version": (["lightning_logs/version_0/m.csv"], {"": [("lightning_logs/version_0/m.csv", "")]}),
+    "two Lightning versions": (
+        ["lightning_logs/version_0/m.csv", "lightning_logs/version_1/m.csv"],
+        {
+            "lightning_logs/version_0": [("lightning_logs/version_0/m.csv", "")],
+            "lightning_logs/version_1": [("lightning_logs/version_1/m.csv", "")],
+        },
+    ),
+    "checkpoints": (["s.json", "checkpoint-500/s.json"], {"": [("checkpoint-500/s.json", ""), ("s.json", "")]}),
+    "the trainer's runs directory": (
+        ["s.json", "runs/Oct01_host/x.tb"],
+        {"": [("runs/Oct01_host/x.tb", ""), ("s.json", "")]},
+    ),
+    "MLflow": (
+        [f"mlruns/0/{'0a' * 16}/metrics/train/loss", f"mlruns/0/{'1b' * 16}/metrics/loss"],
+        {
+            "0a" * 16: [(f"mlruns/0/{'0a' * 16}/metrics/train/loss", "")],
+            "1b" * 16: [(f"mlruns/0/{'1b' * 16}/metrics/loss", "")],
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(tmp_path: Path, layout: str) -> None:
+    names, runs = LAYOUTS[layout]
+    root = tmp_path / "experiment"
+    assert grouped(lay(root, *names)) == {name or "experiment": files for name, files in runs.items()}
+
+
+def test_a_single_file_is_a_run_of_its_name(tmp_path: Path) -> None:
+    lay(tmp_path, "train.log")
+    found = find(tmp_path / "train.log")
+    (run,) = group([(found.sources[0], "megatron")], found.root)
+    assert (run.name, run.path) == ("train.log", str(tmp_path / "train.log"))

@@ -1,0 +1,329 @@
+"""From batches to runs: one value a step, restarts, ranks, clocks, several files of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainlens.model import NO_RANK, Batch, Event, Fact, Note, Place, Points, Run, Series
+from trainlens.sources import Source
+from trainlens.store import Builder
+
+START = 1.76e9
+
+
+def points(
+    steps: Sequence[int] | None,
+    values: Sequence[float],
+    *,
+    tag: str = "loss",
+    time: Sequence[float] | None = None,
+    rank: int = NO_RANK,
+    run: str = "",
+) -> Points:
+    return Points(
+        tag,
+        None if steps is None else np.array(steps, np.int64),
+        np.array(values, float),
+        None if time is None else np.array(time, float),
+        rank,
+        np.arange(1, len(values) + 1),
+        run,
+    )
+
+
+def runs(*files: tuple[str, Iterable[Batch]], form: str = "tensorboard", prefix: str = "") -> list[Run]:
+    builder = Builder("run", "/run")
+    for name, batches in files:
+        builder.add(Source(Path("/run") / name, name, 1), form, prefix, batches)
+    return builder.runs()
+
+
+def one(*batches: Batch) -> Run:
+    (run,) = runs(("log.jsonl", batches), form="jsonl")
+    return run
+
+
+def loss(run: Run) -> Series:
+    series = run.get("train/loss")
+    assert series is not None
+    return series
+
+
+def kinds(run: Run) -> list[str]:
+    return [note.kind for note in run.notes]
+
+
+def falling(count: int, start: float = 3.0) -> list[float]:
+    return list(start - np.arange(count) / 100)
+
+
+# ---- one file --------------------------------------------------------------------------------------------------------
+
+
+def test_a_series_in_order_is_the_parsers_own_arrays() -> None:
+    batch = points(range(5), falling(5), time=(START + np.arange(5.0)).tolist())
+    series = loss(one(batch))
+    assert series.raw is batch.value
+    assert series.step is batch.step
+    assert series.attempt.strides == (0,)
+    assert kinds(one(batch)) == []
+
+
+def test_blocks_are_joined_and_shared_steps_stay_shared() -> None:
+    steps = [np.arange(3), np.arange(3, 6)]
+    batches = [Points(tag, step, step.astype(np.float64)) for step in steps for tag in ("loss", "lr")]
+    run = one(*batches)
+    assert list(loss(run).step) == list(range(6))
+    assert run.series[0].step is run.series[1].step
+
+
+def test_a_resume_replaces_what_is_done_again() -> None:
+    steps = [*range(1, 188), *range(161, 251)]
+    run = one(
+        points(steps, [*([1.0] * 187), *([2.0] * 90)]), points([50, 100, 150, 180, 200], [5.0] * 5, tag="eval_loss")
+    )
+    series = loss(run)
+    assert list(series.step) == list(range(1, 251))
+    assert list(series.raw[158:162]) == [1.0, 1.0, 2.0, 2.0]
+    assert series.replaced is not None
+    assert list(series.replaced.step) == list(range(161, 188))
+    assert [(attempt.first_step, attempt.last_step) for attempt in run.attempts] == [(1, 187), (161, 250)]
+    assert [(event.kind, event.step) for event in run.events] == [("rollback", 161)]
+    assert run.attempts[1].place == Place("log.jsonl", line=188)
+    assert "resumed" in run.notes[0].message
+
+
+def test_what_a_resume_has_not_reached_again_is_replaced_too() -> None:
+    run = one(points([*range(100), *range(40, 60)], [0.0] * 120))
+    assert list(loss(run).step) == list(range(60))
+    assert len(loss(run).replaced or ()) == 60
+
+
+def test_a_short_second_run_does_not_hide_a_long_first_one() -> None:
+    series = loss(one(points([*range(1000), *range(5)], [1.0] * 1000 + [2.0] * 5)))
+    assert len(series) == 1000
+    assert list(series.raw[3:7]) == [2.0, 2.0, 1.0, 1.0]
+
+
+def test_a_sparse_metric_follows_the_restarts_of_the_dense_one() -> None:
+    train = Points("loss", np.array([*range(100), *range(50, 100)]), np.zeros(150), origin=np.arange(150))
+    held_out = Points("eval_loss", np.array([40, 90, 90]), np.array([1.0, 2.0, 3.0]), origin=np.array([40, 90, 140]))
+    series = one(train, held_out).get("eval/loss")
+    assert series is not None
+    assert list(series.raw) == [1.0, 3.0]
+    assert list(series.attempt) == [0, 1]
+
+
+def test_records_out_of_order_are_no_restart() -> None:
+    steps = [0, 1, 3, 2, 4, 5, 8, 6, 7, 9]
+    run = one(points(steps, [float(step) for step in steps]))
+    assert list(loss(run).raw) == [float(step) for step in range(10)]
+    assert len(run.attempts) == 1
+    assert kinds(run) == []
+
+
+def test_several_values_at_each_step_become_their_mean() -> None:
+    run = one(points(np.repeat(np.arange(20), 8).tolist(), np.tile(np.arange(8.0), 20).tolist()))
+    assert list(loss(run).raw) == [3.5] * 20
+    assert kinds(run) == ["duplicate-steps"]
+
+
+def test_equal_values_at_a_step_are_kept_to_the_bit_and_not_worth_a_note() -> None:
+    run = one(points([0, 0, 1, 1], [0.1, 0.1, np.nan, np.nan]))
+    assert loss(run).raw[0] == 0.1
+    assert np.isnan(loss(run).raw[1])
+
+
+def test_a_nan_among_several_values_is_not_averaged_away() -> None:
+    assert np.isnan(loss(one(points(np.repeat(np.arange(4), 3).tolist(), [1, 2, np.nan] * 4))).raw).all()
+
+
+def test_one_step_logged_twice_keeps_the_later_value() -> None:
+    run = one(points([1, 2, 3, 3, 4, 5], [1, 2, 3, 9, 4, 5]))
+    assert list(loss(run).raw) == [1, 2, 9, 4, 5]
+    assert kinds(run) == ["duplicate-steps"]
+
+
+def test_of_a_counter_the_later_value_holds() -> None:
+    series = one(points(np.repeat(np.arange(9), 2).tolist(), list(range(18)), tag="epoch")).get("epoch")
+    assert series is not None
+    assert list(series.raw) == list(range(1, 18, 2))
+
+
+@pytest.mark.parametrize("steps", [None, [0] * 12])
+def test_without_steps_the_position_counts(steps: list[int] | None) -> None:
+    run = one(points(steps, falling(12)))
+    assert list(loss(run).step) == list(range(12))
+    assert loss(run).positional
+    assert kinds(run) == ["no-steps"]
+
+
+def test_steps_that_overflow_32_bits_are_counted_on() -> None:
+    steps = [(655_360_000 * k + 2**31) % 2**32 - 2**31 for k in range(15)]
+    run = one(points(steps, falling(15)))
+    assert list(loss(run).step) == [655_360_000 * k for k in range(15)]
+    assert len(run.attempts) == 1
+
+
+def test_evaluations_that_count_epochs_are_marked() -> None:
+    run = one(points(range(1000), falling(1000)), points(range(10), falling(10), tag="Loss/Valid"))
+    held_out = run.get("eval/loss")
+    assert held_out is not None
+    assert held_out.positional
+    assert not loss(run).positional
+    assert kinds(run) == ["no-steps"]
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=60))
+def test_steps_always_rise_and_no_step_is_lost_or_made_up(steps: list[int]) -> None:
+    series = loss(one(points(steps, [float(k) for k in range(len(steps))])))
+    assert (np.diff(series.step) > 0).all()
+    if not series.positional:
+        gone = [] if series.replaced is None else series.replaced.step.tolist()
+        assert {*series.step.tolist(), *gone} == set(steps)
+
+
+# ---- clocks ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e3, 1e6, 1e9])
+def test_clocks_in_other_units_are_read_as_such(factor: float) -> None:
+    times = (START + np.arange(10.0)) * factor
+    run = one(points(range(10), falling(10), time=times.tolist()))
+    assert loss(run).time[3] == pytest.approx(START + 3)
+    assert kinds(run) == ([] if factor == 1 else ["clock"])
+
+
+def test_impossible_dates_are_set_aside() -> None:
+    run = one(points(range(4), falling(4), time=[START, 0.0, START + 2, 9e10]))
+    assert np.isnan(loss(run).time).tolist() == [False, True, False, True]
+    assert kinds(run) == ["clock"]
+
+
+def test_the_end_of_summer_time_is_no_jump() -> None:
+    times = START + 10.0 * np.arange(360)
+    times[180:] -= 3600
+    run = one(points(range(360), falling(360), time=times.tolist()))
+    assert np.diff(loss(run).time).tolist() == [10.0] * 359
+    assert run.attempts[0].last_time == START + 3590
+
+
+# ---- ranks -----------------------------------------------------------------------------------------------------------
+
+
+def test_ranks_that_log_the_same_are_one_series() -> None:
+    same = [points(range(9), falling(9), rank=rank) for rank in range(4)]
+    differing = [points(range(9), [100.0 + rank] * 9, tag="tokens_per_sec", rank=rank) for rank in range(4)]
+    run = one(*same, *differing)
+    assert [(series.metric, series.rank) for series in run.series] == [
+        *[("tokens_per_second", rank) for rank in range(4)],
+        ("train/loss", NO_RANK),
+    ]
+
+
+def test_a_rank_in_the_tag_is_a_rank() -> None:
+    run = one(*[points(range(5), [1.0 + rank] * 5, tag=f"step_time/rank{rank}") for rank in range(2)])
+    assert [(s.metric, s.tag, s.rank) for s in run.series] == [
+        ("step_time", "step_time/rank0", 0),
+        ("step_time", "step_time/rank1", 1),
+    ]
+
+
+# ---- several files ---------------------------------------------------------------------------------------
+
+
+def session(first: int, count: int, begin: float, value: float = 1.0, tag: str = "loss") -> list[Batch]:
+    return [points(range(first, first + count), [value] * count, tag=tag, time=(begin + np.arange(count)).tolist())]
+
+
+def test_sessions_are_put_in_the_order_of_their_clocks() -> None:
+    (run,) = runs(("events.a", session(50, 100, START + 5000, 2.0)), ("events.z", session(0, 100, START, 1.0)))
+    assert len(loss(run)) == 150
+    assert [loss(run).raw[k] for k in (49, 50, 149)] == [1.0, 2.0, 2.0]
+    assert [(a.first_step, a.last_step) for a in run.attempts] == [(0, 99), (50, 149)]
+    assert loss(run).source.tolist() == [1] * 50 + [0] * 100
+
+
+def test_where_clocks_of_hosts_disagree_the_steps_decide() -> None:
+    (run,) = runs(("events.b", session(50, 50, START - 7100)), ("events.a", session(0, 50, START)))
+    assert len(loss(run)) == 100
+    assert (np.diff(loss(run).time) >= 0).all()
+    assert loss(run).replaced is None
+    assert run.events == ()
+    assert kinds(run) == ["clock"]
+
+
+def test_writers_of_different_tags_do_not_disturb_each_other() -> None:
+    (run,) = runs(("events.1", session(0, 100, START)), ("events.2", session(0, 20, START, tag="eval/loss")))
+    assert {series.metric: len(series) for series in run.series} == {"train/loss": 100, "eval/loss": 20}
+    assert len(run.attempts) == 1
+
+
+def test_a_copy_adds_nothing() -> None:
+    rows = falling(100)
+    files = ("state", [points(range(100), rows)]), ("checkpoint-50/state", [points(range(50), rows[:50])])
+    (run,) = runs(*files, form="hf-trainer")
+    assert len(loss(run)) == 100
+    assert (run.notes, len(run.attempts)) == ((), 1)
+
+
+def test_two_tellings_that_differ_are_kept_once_and_noted() -> None:
+    builder = Builder("run", "/run")
+    builder.add(Source(Path("/run/events"), "events", 1), "tensorboard", "", [points(range(50), [1.0] * 50)])
+    builder.add(Source(Path("/run/log.csv"), "log.csv", 1), "csv", "", [points(range(40), [1.5] * 40)])
+    (run,) = builder.runs()
+    assert loss(run).raw.tolist() == [1.0] * 50
+    assert kinds(run) == ["disagreement"]
+    assert "log.csv" in run.notes[0].message
+
+
+def test_one_quantity_under_two_tags_is_judged_once() -> None:
+    run = one(points(range(50), falling(50)), points(range(50), falling(50), tag="lm loss"))
+    assert [series.about.role for series in run.series] in (["other", "loss"], ["loss", "other"])
+
+
+def test_foreign_logs_in_one_directory_are_runs_of_their_own() -> None:
+    files = ("baseline.csv", [points(range(50), falling(50))]), ("wide.csv", [points(range(50), falling(50, 9.0))])
+    assert [run.name for run in runs(*files, form="csv")] == ["run/baseline", "run/wide"]
+
+
+def test_a_source_may_hold_several_runs() -> None:
+    found = one_source = runs(
+        ("x.csv", [points([0, 1], [1, 2], run="a"), points([0], [3], run="b"), Fact("lr", 1.0), Fact("bs", 2, run="b")])
+    )
+    assert [(run.name, len(run.series)) for run in found] == [("run/a", 1), ("run/b", 1)]
+    assert [[fact.name for fact in run.facts] for run in one_source] == [["lr"], ["lr", "bs"]]
+
+
+# ---- what else is passed on ---------------------------------------------------------------------------------------
+
+
+def test_events_facts_notes_and_counts_are_passed_on() -> None:
+    note = Note("not-understood", "3 lines", line=4, count=3)
+    run = one(points(range(3), falling(3)), points(range(3), [9] * 3, tag="max_steps"), Event("xid", "Xid 79"), note)
+    report = run.sources[0]
+    assert (report.points, report.first_step, report.last_step, report.notes) == (6, 0, 2, (note,))
+    assert [event.kind for event in run.events] == ["xid"]
+    assert run.facts == (Fact("total_steps", 9),)
+
+
+def test_a_file_without_points_says_so() -> None:
+    (run,) = runs(("empty", []))
+    assert [note.kind for note in run.sources[0].notes] == ["no-points"]
+
+
+def test_prefixes_are_put_before_tags() -> None:
+    (run,) = runs(("validation/events", [points([0, 1], [1, 2], tag="epoch_loss")]), prefix="validation/")
+    assert [(series.metric, series.tag) for series in run.series] == [("eval/loss", "validation/epoch_loss")]
+
+
+def test_units_of_the_catalogue_are_applied_to_values_and_not_to_raw() -> None:
+    series = one(points(range(3), [1200.0] * 3, tag="elapsed time per iteration (ms)")).get("step_time")
+    assert series is not None
+    assert (series.raw[0], series.value[0]) == (1200.0, pytest.approx(1.2))

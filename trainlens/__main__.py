@@ -1,0 +1,25 @@
+"""`trainlens` and `python -m trainlens`: the one place where an error becomes a message and an exit status."""
+
+from __future__ import annotations
+
+import sys
+
+from trainlens.errors import TrainlensError
+
+REFUSED = 2
+
+
+def main() -> None:
+    from trainlens.cli import app
+
+    try:
+        app()
+    except TrainlensError as problem:
+        # A file's name may hold what would steer the terminal.
+        told = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in str(problem))
+        sys.stderr.write(f"trainlens: {told}\n")
+        sys.exit(REFUSED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""Where answers go: which report to standard output, which into which file, and how both are written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from trainlens.errors import InputError, SettingsError
+
+if TYPE_CHECKING:
+    from trainlens.model import Diagnosis
+    from trainlens.settings import Settings
+
+STDOUT = "-"
+_WIDEST = 140
+_NAMED_FILES = 3  # more are told by their index or directory
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`shown` is the report for standard output ("" for none); `written` are the reports for files."""
+
+    shown: str
+    written: tuple[str, ...]
+    file: Path | None = None  # the one file; else a directory
+    directory: Path | None = None
+
+
+def plan(settings: Settings) -> Plan:
+    """What goes where, told before anything is read. SettingsError when format and output contradict each other."""
+    chosen = settings.origin("formats") != "default"
+    output = settings.output
+    if output == STDOUT:
+        formats = settings.formats if chosen else ("terminal",)
+        if len(formats) != 1:
+            raise SettingsError("standard output carries one format", where="--output -", hint="Name one --format")
+        return Plan(formats[0], ())
+    kind = _format_of(output)
+    if kind and not Path(output).is_dir():
+        if chosen and len(settings.formats) == 1:
+            return Plan("", settings.formats, file=Path(output))
+        others = tuple(name for name in settings.formats if name != "terminal") if chosen else (kind,)
+        if len(others) != 1:
+            hint = "Name a directory for several formats"
+            raise SettingsError("one file carries one format", where=f"--output {output}", hint=hint)
+        return Plan("terminal", others, file=Path(output))
+    shown = "terminal" if "terminal" in settings.formats else ""
+    written = tuple(name for name in settings.formats if name != "terminal")
+    return Plan(shown, written, directory=Path(output))
+
+
+def _format_of(output: str) -> str:
+    """The report whose suffix a file's name has; "" for none."""
+    from trainlens import plugins
+
+    suffix = Path(output).suffix.lower()
+    if not suffix:
+        return ""
+    return next((name for name, report in plugins.load_all("reports").items() if suffix == report.SUFFIX), "")
+
+
+def rendered(diagnosis: Diagnosis, name: str, options: dict[str, Any] | None = None) -> bytes:
+    from trainlens import plugins
+
+    report = plugins.load("reports", name)
+    made: bytes = report.render(diagnosis, report.Options(**(options or {})))
+    return made
+
+
+def deliver(diagnosis: Diagnosis, plan: Plan, settings: Settings, *, quiet: bool, verbose: bool) -> None:
+    """Write the files, then show what is shown."""
+    files = [str(path) for name in plan.written for path in _write(diagnosis, name, plan)]
+    if plan.shown == "terminal":
+        options = {**terminal_options(settings.width), "quiet": quiet, "verbose": verbose, "reports": tuple(files)}
+        show(rendered(diagnosis, plan.shown, options))
+    elif plan.shown:
+        show(rendered(diagnosis, plan.shown))
+    elif not quiet:
+        sys.stderr.write("".join(f"Wrote {file}\n" for file in files))
+
+
+def _write(diagnosis: Diagnosis, name: str, plan: Plan) -> list[Path]:
+    """The files of one format: one for all runs, or in a directory one a run and, for several, one of them all."""
+    from trainlens import plugins
+
+    if plan.file is not None or plan.directory is None:
+        path = plan.file or Path()
+        save(path, rendered(diagnosis, name))
+        return [path]
+    suffix = plugins.load("reports", name).SUFFIX
+    if len(diagnosis.runs) == 1:
+        pages = [(file_names([diagnosis.runs[0].name])[0], diagnosis)]
+    elif name in ("html", "png"):
+        names = file_names([run.name for run in diagnosis.runs])
+        pages = [("index", diagnosis)] if name == "html" else []
+        pages += [(stem, alone(diagnosis, at)) for at, stem in enumerate(names)]
+    else:
+        pages = [("diagnosis", diagnosis)]
+    written = [(plan.directory / f"{stem}{suffix}", part) for stem, part in pages]
+    for path, part in written:
+        save(path, rendered(part, name))
+    paths = [path for path, _ in written]
+    if len(paths) <= _NAMED_FILES:
+        return paths
+    return paths[:1] if name == "html" else [plan.directory]
+
+
+def alone(diagnosis: Diagnosis, at: int) -> Diagnosis:
+    """The diagnosis of one of its runs."""
+    run = diagnosis.runs[at]
+    counts = {
+        severity: sum(one.severity == severity and one.part_of is None for one in run.findings)
+        for severity in ("error", "warning", "info")
+    }
+    points = sum(source.points for source in run.sources)
+    return replace(
+        diagnosis, runs=(run,), unread=(), summary=replace(diagnosis.summary, runs=1, points=points, **counts)
+    )
+
+
+def file_names(names: Sequence[str]) -> list[str]:
+    """A file name for each run: nothing that leads elsewhere, no two alike."""
+    found: list[str] = []
+    for name in names:
+        stem = re.sub(r"[^\w.+=-]+", "-", name).strip(".-")[:100] or "run"
+        unique, count = stem, 1
+        while unique.lower() in {other.lower() for other in found} or unique == "index":
+            count += 1
+            unique = f"{stem}-{count}"
+        found.append(unique)
+    return found
+
+
+def save(path: Path, content: bytes) -> None:
+    """The whole file or none of it."""
+    with replacing(path) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose content takes the file's place when all went well; what stood there stays when not."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a directory")
+        with part.open("wb") as stream:
+            yield stream
+        part.replace(path)
+    except OSError as problem:
+        raise SettingsError(f"cannot be written ({problem.strerror or problem})", where=str(path)) from problem
+    finally:
+        with suppress(OSError):  # there is none when it took its place, or could not be made
+            part.unlink()
+
+
+@contextmanager
+def destination(output: str) -> Iterator[BinaryIO]:
+    """A file as `replacing` writes it, or standard output."""
+    if output != STDOUT:
+        with replacing(Path(output)) as stream:
+            yield stream
+        return
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _close_quietly()
+
+
+def stored(path: str) -> Diagnosis:
+    """The diagnosis of a JSON answer on disk or, for "-", on standard input."""
+    from trainlens import plugins
+
+    try:
+        content = sys.stdin.buffer.read() if path == STDOUT else Path(path).read_bytes()
+    except OSError as problem:
+        raise InputError(f"cannot be read ({problem.strerror})", where=path) from problem
+    try:
+        diagnosis: Diagnosis = plugins.load("reports", "json").parse(content)
+    except InputError as problem:
+        raise InputError(problem.what, where=path, hint=problem.hint) from None
+    return diagnosis
+
+
+# ---- the terminal --------------------------------------------------------------------------------------------------
+
+
+def show(content: bytes) -> None:
+    """To standard output; quietly less when its reader has left (`| head`)."""
+    with destination(STDOUT) as stream:
+        stream.write(content)
+
+
+def _close_quietly() -> None:
+    """Standard output leads nowhere from here on, or Python would complain when it closes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def terminal_options(width: int) -> dict[str, Any]:
+    """What the terminal can do: columns (`width` if not 0), colour, and more than ASCII."""
+    colored = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    columns = width or min(_WIDEST, shutil.get_terminal_size((80, 24)).columns)
+    return {"width": columns, "color": colored, "unicode": unicode}

@@ -1,0 +1,121 @@
+"""Files, each with its parser, sorted into runs by where they lie. Part of `sources`."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainlens.sources import Source
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """One file of a run, the parser that reads it, and what is put before its tags ("train/")."""
+
+    source: Source
+    format: str
+    prefix: str = ""
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The files of one run. Plain values: this is what a worker is sent."""
+
+    name: str
+    path: str
+    files: tuple[RunFile, ...]
+
+
+Directory = tuple[str, ...]  # parts of a path below the root
+
+_SPLITS = ("train", "training", "val", "valid", "validation", "eval", "evaluation", "test", "dev")
+_NEUTRAL = re.compile(
+    r"(logs?|tensorboard(_logs)?|tb(_logs)?|events|runs|logging|wandb|files|metrics|summaries|lightning_logs|csv_logs|"
+    r"trainer|output|results)$"
+)
+_NUMBERED = re.compile(r"version_\d+$|run-\d{8}_\d{6}-|offline-run-")  # Lightning, W&B: of several each is a run
+_SNAPSHOT = re.compile(r"(checkpoint|ckpt|step|global_step)[-_]?\d+$", re.I)
+_TIME = re.compile(r"\d{9,11}(\.\d+)?$")  # SummaryWriter.add_hparams
+_MLFLOW = re.compile(r"[0-9a-f]{32}$")
+
+
+def group(files: Sequence[tuple[Source, str]], root: Path) -> list[RunFiles]:
+    """Sort files, each with its parser, into runs: a directory is a run, unless its name says that it is a part of one.
+
+    Parts are directories of a split ("validation"), whose name is put before the tags; directories that only sort files
+    ("logs") and stand alone; checkpoints with their copies of the log; the metrics of an MLflow run.
+    """
+    places = [(tuple(source.name.split("/")[:-1]), source, parser) for source, parser in files]
+    tree = _Tree((directory, parser) for directory, _, parser in places)
+    runs: dict[Directory, list[RunFile]] = defaultdict(list)
+    for directory, source, parser in places:
+        run, prefix = tree.home(directory)
+        runs[run].append(RunFile(source, parser, prefix))
+    whole = root.name or root.resolve().name
+    return [
+        RunFiles(_run_name(run) or whole, root.joinpath(*run).as_posix(), tuple(found))
+        for run, found in sorted(runs.items())
+    ]
+
+
+def _run_name(run: Directory) -> str:
+    return run[-1] if run and _MLFLOW.match(run[-1]) else "/".join(run)
+
+
+class _Tree:
+    """Which formats lie in each directory itself, and in it with all below."""
+
+    def __init__(self, files: Iterable[tuple[Directory, str]]) -> None:
+        self._own: dict[Directory, set[str]] = defaultdict(set)
+        self._below: dict[Directory, set[str]] = defaultdict(set)
+        self._children: dict[Directory, set[Directory]] = defaultdict(set)
+        self._homes: dict[Directory, tuple[Directory, str]] = {}
+        for directory, parser in files:
+            self._own[directory].add(parser)
+            for depth in range(len(directory) + 1):
+                self._below[directory[:depth]].add(parser)
+                self._children[directory[: max(depth - 1, 0)]].add(directory[:depth])
+
+    def home(self, directory: Directory) -> tuple[Directory, str]:
+        """The directory that stands for the run of this one, and the prefix of its tags."""
+        if directory not in self._homes:
+            self._homes[directory] = self._home(directory)
+        return self._homes[directory]
+
+    def _home(self, directory: Directory) -> tuple[Directory, str]:
+        for depth, part in enumerate(directory):
+            if _MLFLOW.match(part) and directory[depth + 1 : depth + 2] in (("metrics",), ("params",), ("tags",)):
+                return directory[: depth + 1], ""
+        if not directory:
+            return directory, ""
+        prefix = self._part(directory)
+        if prefix is None:
+            return directory, ""
+        home, before = self.home(directory[:-1])
+        return home, before + prefix
+
+    def _part(self, directory: Directory) -> str | None:
+        """The prefix of a directory that is a part of the one above; None for a run of its own."""
+        name = directory[-1].lower()
+        if _SNAPSHOT.match(name):
+            return ""
+        above, own = directory[:-1], self._below[directory]
+        beside = [other for other in self._children[above] - {above, directory} if self._below[other] & own]
+        shared = bool(self._own.get(above, set()) & own)
+        stem, _, last = name.rpartition("_")
+        if name in _SPLITS:
+            kin = shared or name.startswith("train") or any(other[-1].lower() in _SPLITS for other in beside)
+            return f"{directory[-1]}/" if kin else None
+        if last in _SPLITS:  # SummaryWriter.add_scalars: a directory for each curve
+            kin = any(other[-1].lower().rpartition("_")[0] == stem for other in beside)
+            return f"{directory[-1]}/" if kin else None
+        if _TIME.match(name):
+            return "" if shared else None
+        if above and above[-1].lower() == "runs" and not beside:
+            return ""
+        return "" if (_NEUTRAL.match(name) or _NUMBERED.match(name)) and not beside else None

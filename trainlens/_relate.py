@@ -1,0 +1,232 @@
+"""How the files of one run belong together: sessions in turn, two tellings of the same, ranks. Part of `store`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Literal
+
+import numpy as np
+
+from trainlens._stitch import Column
+from trainlens.model import NO_RANK, Floats, Ints
+
+Key = tuple[str, int]  # tag without its rank, rank
+Relation = Literal["none", "same", "later", "beside", "foreign"]
+
+# Names of files that say nothing of which run they are of: of one run whatever the digits in their names.
+_EVENT_FILES = frozenset(("tfevents", "tensorboard"))
+ROUNDING = 1e-2  # text logs print few digits; more than this is a disagreement
+
+
+@dataclass
+class File:
+    """What one source holds of one run."""
+
+    index: int
+    name: str
+    format: str
+    columns: dict[Key, Column]
+    same_as: File | None = None  # another file tells the same: only what that one lacks is taken
+    session: int = 0
+    beside: int = 0  # number among files that were written at the same time under the same tags
+    group: int = 0  # runs that lie in one directory by accident
+    _ends: tuple[float, float] | None = field(default=None, repr=False)
+
+    @property
+    def points(self) -> int:
+        return sum(len(column.value) for column in self.columns.values())
+
+    def times(self) -> tuple[float, float] | None:
+        """First and last wall time, None without a clock."""
+        if self._ends is None:
+            ends = [(np.nanmin(t), np.nanmax(t)) for t in self._clocks() if np.isfinite(t).any()]
+            self._ends = (min(e[0] for e in ends), max(e[1] for e in ends)) if ends else (np.nan, np.nan)
+        return None if np.isnan(self._ends[0]) else self._ends
+
+    def _clocks(self) -> Iterable[Floats]:
+        return {id(c.time): c.time for c in self.columns.values() if c.time is not None}.values()
+
+    def densest(self) -> Column:
+        """The column with most points that has steps of its own; of several the first by name."""
+        best = max(self.columns, key=lambda key: (self.columns[key].step is not None, len(self.columns[key].value)))
+        return self.columns[best]
+
+
+def shared(one: File, other: File) -> Key | None:
+    """The quantity both hold that has most points in `other`."""
+    keys = one.columns.keys() & other.columns.keys()
+    return max(keys, key=lambda key: (len(other.columns[key].value), key), default=None)
+
+
+def relate(files: Sequence[File]) -> list[File]:
+    """Sort the files into sessions, in their order; says of each how it stands to the others (fields of File)."""
+    primary: list[File] = []
+    for file in sorted(files, key=lambda file: (-file.points, file.index)):
+        file.same_as = next((other for other in primary if _tells_the_same(other, file)), None)
+        if file.same_as is None:
+            primary.append(file)
+    placed: list[File] = []
+    for file in _in_order(primary):
+        _place(file, placed)
+        placed.append(file)
+    for file in files:
+        if file.same_as is not None:
+            file.session, file.group = file.same_as.session, file.same_as.group
+            file.beside = file.same_as.beside
+            placed.append(file)
+    return placed
+
+
+def _place(file: File, placed: Sequence[File]) -> None:
+    """The group and session of a file among those that come before it."""
+    for group in sorted({other.group for other in placed}):
+        own = [other for other in placed if other.group == group]
+        relations = [(other, _relation(other, file)) for other in own]
+        if any(relation == "foreign" for _, relation in relations):
+            continue
+        file.group = group
+        later = [other.session for other, relation in relations if relation == "later"]
+        beside = [other for other, relation in relations if relation == "beside"]
+        file.session = max(later, default=-1) + 1
+        if beside:
+            file.session = max(file.session, max(other.session for other in beside))
+            file.beside = max(other.beside for other in beside) + 1
+        return
+    if placed:
+        file.group = max(other.group for other in placed) + 1
+
+
+def _in_order(files: Sequence[File]) -> list[File]:
+    """By steps where files that share a quantity never overlap (clocks of hosts differ), else by time, else by name."""
+    by_step = sorted(files, key=lambda file: (_reach(file)[0], file.index))
+    if all(
+        _reach(later)[0] > _reach(file)[1]
+        for at, later in enumerate(by_step)
+        for file in by_step[:at]
+        if shared(file, later)
+    ):
+        return by_step
+    if all(file.times() for file in files):
+        return sorted(files, key=lambda file: ((file.times() or (0.0, 0.0))[0], _natural(file.name)))
+    return sorted(files, key=lambda file: _natural(file.name))
+
+
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
+    return tuple((int(part or -1), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
+
+
+def _reach(file: File) -> tuple[int, int]:
+    steps = file.densest().steps()
+    return int(steps.min()), int(steps.max())
+
+
+def _relation(before: File, file: File) -> Relation:
+    key = shared(before, file)
+    if key is None:
+        return "none"
+    a, b = before.columns[key].steps(), file.columns[key].steps()
+    low, high = max(a.min(), b.min()), min(a.max(), b.max())
+    if low > high:
+        return "later"
+    shorter = max(1, min(a.max() - a.min(), b.max() - b.min()))
+    events = before.format == file.format and file.format in _EVENT_FILES
+    if _at_once(before, file):
+        return "beside" if events else "foreign"
+    alike = events or _stem(before.name) == _stem(file.name)
+    return "later" if alike or high - low < 0.5 * shorter else "foreign"
+
+
+def _stem(name: str) -> str:
+    return re.sub(r"\d+", "#", PurePath(name).name)
+
+
+def _at_once(one: File, other: File) -> bool:
+    a, b = one.times(), other.times()
+    if a is None or b is None:
+        return False
+    shorter = min(a[1] - a[0], b[1] - b[0])
+    return min(a[1], b[1]) - max(a[0], b[0]) > 0.2 * shorter > 0
+
+
+def _tells_the_same(file: File, other: File) -> bool:
+    """Whether `other` repeats `file`: equal values at their common steps, or another format over the same steps."""
+    key = shared(file, other)
+    if key is None:
+        return False
+    one, two = file.columns[key], other.columns[key]
+    if one.step is None or two.step is None:
+        return len(one.value) == len(two.value) and np.array_equal(one.value, two.value, equal_nan=True)
+    steps, a, b = common(one, two)
+    if len(steps) < max(2, 0.5 * len(np.unique(two.step))):
+        return False
+    if one.time is not None and two.time is not None:
+        apart = np.abs(one.time[a] - two.time[b])
+        if np.nanmedian(apart) > 60.0 if np.isfinite(apart).any() else False:
+            return False
+    equal = np.isclose(one.value[a], two.value[b], rtol=1e-6, atol=0.0, equal_nan=True)
+    return bool(equal.mean() > 0.98) or file.format != other.format
+
+
+def common(one: Column, two: Column) -> tuple[Ints, Ints, Ints]:
+    """The steps that both have, and where each has them (the last time)."""
+    found = []
+    for column in (one, two):
+        steps, back = np.unique(column.steps()[::-1], return_index=True)
+        found.append((steps, len(column.value) - 1 - back))
+    steps, a, b = np.intersect1d(found[0][0], found[1][0], assume_unique=True, return_indices=True)
+    return steps, found[0][1][a], found[1][1][b]
+
+
+def disagreement(file: File, other: File) -> str:
+    """Where two tellings of the same differ by more than rounding, in words: the worst quantity; "" when they agree."""
+    worst: tuple[float, str] = (0.0, "")
+    for key in sorted(file.columns.keys() & other.columns.keys()):
+        steps, a, b = common(file.columns[key], other.columns[key])
+        if not len(steps):
+            continue
+        left, right = file.columns[key].value[a], other.columns[key].value[b]
+        differs = ~np.isclose(left, right, rtol=ROUNDING, atol=1e-12, equal_nan=True)
+        if differs.mean() > max(0.01, worst[0]):
+            at = int(np.flatnonzero(differs)[0])
+            text = (
+                f"{key[0]} differs between {file.name} and {other.name} at {int(differs.sum()):,} of {len(steps):,} "
+                f"steps, first at step {int(steps[at]):,}: {left[at]:.6g} and {right[at]:.6g}; the first is kept"
+            )
+            worst = float(differs.mean()), text
+    return worst[1]
+
+
+def lacking(column: Column, other: Column) -> Column | None:
+    """What `other` has outside the steps of `column`: before its first and after its last."""
+    if column.step is None or other.step is None:
+        return None
+    outside = (other.step < column.step.min()) | (other.step > column.step.max())
+    if not outside.any():
+        return None
+    return Column(
+        other.tag,
+        other.step[outside],
+        other.value[outside],
+        None if other.time is None else other.time[outside],
+        None if other.origin is None else other.origin[outside],
+    )
+
+
+def agreed(ranks: Mapping[int, Column]) -> bool:
+    """Whether all ranks logged the same: equal values, to the bit, at the steps that each shares with the fullest."""
+    fullest = max(ranks, key=lambda rank: (len(ranks[rank].value), -rank))
+    model = ranks[fullest]
+    for rank, column in ranks.items():
+        if rank in (fullest, NO_RANK):
+            continue
+        if column.step is model.step or np.array_equal(column.steps(), model.steps()):
+            if not np.array_equal(column.value, model.value, equal_nan=True):
+                return False
+            continue
+        steps, a, b = common(model, column)
+        if len(steps) < len(column.value) / 2 or not np.array_equal(model.value[a], column.value[b], equal_nan=True):
+            return False
+    return True

@@ -1,0 +1,257 @@
+"""The commands: flags to Settings, a call, bytes out, an exit status. Heavy things are imported where they are used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trainlens import __version__
+
+if TYPE_CHECKING:
+    from trainlens.model import Diagnosis
+    from trainlens.settings import Settings
+
+OK, FOUND, REFUSED, INCOMPLETE = 0, 1, 2, 3
+
+app = typer.Typer(
+    name="trainlens",
+    help="Reads everything a training run wrote and says what went wrong, where, since when, why, and what to do.",
+    epilog="Exit status: 0 quiet, 1 findings at or above --fail-on, 2 refused, 3 incomplete.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Paths = Annotated[
+    list[str], typer.Argument(metavar="PATH...", help="Log files or run directories.", show_default=False)
+]
+Config = Annotated[
+    str | None,
+    typer.Option("--config", metavar="FILE", help="Settings file instead of trainlens.toml or pyproject.toml."),
+]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", metavar="DETECTOR.OPTION=VALUE", help="Set a threshold. Repeatable.")
+]
+Parser = Annotated[str | None, typer.Option("--parser", metavar="NAME", help="Read every file with this parser.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Read everything anew and keep nothing.")]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", metavar="N", help="Processes that share the runs. Default: 1.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="The verdict alone, no progress.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also evidence, every check and every note.")]
+Width = Annotated[int | None, typer.Option("--width", metavar="N", help="Columns of the terminal report.")]
+Formats = Annotated[
+    list[str] | None,
+    typer.Option("--format", "-f", metavar="NAME", help="Report to make, see `trainlens list reports`. Repeatable."),
+]
+Select = Annotated[
+    list[str] | None,
+    typer.Option("--select", metavar="DETECTOR", help="Run these detectors only. Repeatable, patterns too."),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", metavar="DETECTOR", help="Leave these detectors out. Repeatable, patterns too."),
+]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"trainlens {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    del version  # answered by its callback
+
+
+@app.command()
+def analyze(
+    paths: Paths,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="DIR|FILE|-", help="Where reports go. Default: trainlens-report/."),
+    ] = None,
+    formats: Formats = None,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on", metavar="SEVERITY", help="Exit with 1 from info, warning or error on. Default: never."
+        ),
+    ] = None,
+    select: Select = None,
+    ignore: Ignore = None,
+    sets: Sets = None,
+    parser: Parser = None,
+    config: Config = None,
+    jobs: Jobs = None,
+    width: Width = None,
+    no_cache: NoCache = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Diagnose runs: the answer in the terminal, HTML and PNG reports on disk."""
+    flags = {"output": output, "formats": formats, "fail_on": fail_on, "select": select, "ignore": ignore}
+    settings = _settings({**flags, "parser": parser, "jobs": jobs, "width": width}, sets, config, no_cache)
+    from trainlens import _delivery, analysis
+
+    plan = _delivery.plan(settings)
+    diagnosis = analysis.analyze(paths, settings, progress=_progress(quiet))
+    _delivery.deliver(diagnosis, plan, settings, quiet=quiet, verbose=verbose)
+    raise typer.Exit(status(diagnosis, settings.fail_on))
+
+
+@app.command()
+def inspect(paths: Paths, parser: Parser = None, config: Config = None, no_cache: NoCache = False) -> None:
+    """Show what was read, how each name was understood, what could not be read."""
+    settings = _settings({"parser": parser}, None, config, no_cache)
+    from trainlens import _delivery, analysis, pages
+
+    reading = analysis.read(paths, settings)
+    _delivery.show(pages.inspection(reading.runs, reading.unread).encode("utf-8", "replace"))
+    raise typer.Exit(_reading_status(reading))
+
+
+@app.command()
+def export(
+    paths: Paths,
+    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE|-", help="Where the table goes.")],
+    table_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format", "-f", metavar="NAME", help="parquet, arrow, csv or jsonl. Default: by the file's ending."
+        ),
+    ] = None,
+    all_attempts: Annotated[
+        bool, typer.Option("--all-attempts", help="Also the points that a restart did again.")
+    ] = False,
+    parser: Parser = None,
+    config: Config = None,
+    no_cache: NoCache = False,
+) -> None:
+    """Write all points as one long table, for your own polars, duckdb or pandas."""
+    settings = _settings({"parser": parser}, None, config, no_cache)
+    from trainlens import _delivery, analysis, store
+
+    chosen = _table_format(table_format, output)
+    reading = analysis.read(paths, settings)
+    with _delivery.destination(output) as stream:
+        store.export(reading.runs, stream, chosen, all_attempts)
+    raise typer.Exit(_reading_status(reading))
+
+
+@app.command()
+def explain(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A detector, cause, parser or report.", show_default=False)
+    ],
+    sets: Sets = None,
+    config: Config = None,
+) -> None:
+    """Show one page: what it looks for, how, with which thresholds from which source, and when it is wrong."""
+    from trainlens import _delivery, pages
+
+    _delivery.show(pages.explain(name, _settings({}, sets, config)).encode())
+
+
+@app.command("list")
+def list_(
+    seam: Annotated[
+        str | None, typer.Argument(metavar="[SEAM]", help="detectors, causes, parsers or reports.", show_default=False)
+    ] = None,
+) -> None:
+    """List the parsers, detectors, causes and reports."""
+    from trainlens import _delivery, pages
+    from trainlens.settings import nearest
+
+    chosen = [one for one in pages.SEAMS if seam is None or one == seam.rstrip("s") + "s"]
+    if not chosen:
+        raise typer.BadParameter(f"There is no seam {seam!r}. {nearest(str(seam), pages.SEAMS)}")
+    _delivery.show(pages.listing(chosen).encode())
+
+
+@app.command()
+def render(
+    diagnosis: Annotated[str, typer.Argument(metavar="DIAGNOSIS.json", help="The JSON answer, - for standard input.")],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="DIR|FILE|-", help="Where the report goes.")] = "-",
+    formats: Formats = None,
+    width: Width = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Make any report from a JSON answer, without the logs."""
+    settings = _settings({"output": output, "formats": formats, "width": width}, None, None)
+    from trainlens import _delivery
+
+    plan = _delivery.plan(settings)
+    _delivery.deliver(_delivery.stored(diagnosis), plan, settings, quiet=quiet, verbose=verbose)
+
+
+@app.command("settings")
+def settings_(sets: Sets = None, config: Config = None) -> None:
+    """Show every setting, its value and where it came from."""
+    from trainlens import _delivery, pages
+
+    _delivery.show(pages.settings_table(_settings({}, sets, config)).encode())
+
+
+# ---- what commands share -------------------------------------------------------------------------------------------
+
+
+def _settings(flags: dict[str, Any], sets: list[str] | None, config: str | None, no_cache: bool = False) -> Settings:
+    from trainlens import settings
+
+    return settings.load({**flags, "cache": False if no_cache else None}, sets or [], config=config)
+
+
+def _table_format(given: str | None, output: str) -> str:
+    from trainlens.errors import SettingsError
+    from trainlens.settings import nearest
+
+    endings = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".csv": "csv", ".jsonl": "jsonl"}
+    chosen = given or ("csv" if output == "-" else endings.get(Path(output).suffix.lower()))
+    if chosen is None:
+        raise SettingsError("the ending tells no format", where=f"--output {output}", hint="Name one with --format")
+    if chosen not in endings.values():
+        hint = nearest(chosen, set(endings.values()))
+        raise SettingsError(f"there is no format {chosen!r}", where="--format", hint=hint)
+    return chosen
+
+
+def status(diagnosis: Diagnosis, fail_on: str) -> int:
+    """The promise of design and README: findings first, then what is missing from the answer."""
+    severities = ("info", "warning", "error")
+    enough = severities[severities.index(fail_on) :] if fail_on in severities else ()
+    if any(finding.severity in enough for run in diagnosis.runs for finding in run.findings):
+        return FOUND
+    sources = [*diagnosis.unread, *(source for run in diagnosis.runs for source in run.sources)]
+    failed = any(check.status == "failed" for run in diagnosis.runs for check in run.checks)
+    return INCOMPLETE if failed or any(source.state == "not-read" for source in sources) else OK
+
+
+def _reading_status(reading: Any) -> int:
+    sources = [*reading.unread, *(source for run in reading.runs for source in run.sources)]
+    return INCOMPLETE if any(source.state == "not-read" for source in sources) else OK
+
+
+def _progress(quiet: bool) -> Callable[[str, int, int], None] | None:
+    """One line on standard error that overwrites itself; none where nobody watches."""
+    if quiet or not sys.stderr.isatty():
+        return None
+
+    def tell(name: str, done: int, of: int) -> None:
+        shown = "".join(letter for letter in name if letter.isprintable())[:60]
+        sys.stderr.write(f"\r\x1b[K{done} of {of} runs: {shown}" if done < of else "\r\x1b[K")
+        sys.stderr.flush()
+
+    return tell

@@ -1,0 +1,118 @@
+"""Gradient spike: the gradient norm leaps far above its level for a few steps.
+
+Why it matters
+A leap often comes a few steps before the loss leaves its trend; a run with many of them is near its limit.
+
+How it is found
+The logarithm of the norm against the running median of its neighbours. A spike is more than `ratio` times that level
+and further out than chance would reach in a series of this length (the tail of the downward scatter tells), and lasts
+at most 2 % of the run. It is a warning when it is more than `severe` times the level, or when the training loss
+leaves its own level within 20 steps; else it is worth a line: small batches have such leaps without harm.
+
+What to do
+Look at the samples of these steps; clip the gradient, or clip it lower.
+
+When it is wrong
+Where the norm is logged once in many steps, and a single large one stands for none of its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainlens.citations import measured
+from trainlens.detectors._levels import surely
+from trainlens.figures import number
+from trainlens.model import Evidence, Finding, Floats, Ints, NotEnoughData, Run, Series
+from trainlens.plugins import threshold
+from trainlens.signals import episodes, mad, rolling_median, tail_threshold
+
+NEEDS = ("role:grad-norm",)
+TOLD_INSIDE = ("loss-spike", "loss-divergence", "gradient-explosion")
+_RUNS = measured("405 labelled runs, 130 of them healthy: all of 15 spikes found, none in a healthy run")
+
+
+@dataclass(frozen=True)
+class Options:
+    ratio: float = threshold(4.0, "norm against its level that is worth a line", unit="times", source=_RUNS)
+    severe: float = threshold(10.0, "norm against its level that is a warning", unit="times", source=_RUNS)
+    sigmas: float = threshold(6.0, "least height in deviations of the logarithm", source=_RUNS)
+    loss_sigmas: float = threshold(6.0, "height of a loss that counts as following", source=_RUNS)
+    points: int = threshold(40, "points needed", source=_RUNS)
+
+
+def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
+    found: list[Finding] = []
+    longest = 0
+    for series in run.with_role("grad-norm"):
+        use = series.finite & (series.value > 0)
+        step, value = series.step[use], series.value[use]
+        longest = max(longest, len(value))
+        if len(value) >= options.points:
+            found += _of(run, series, options, step, np.log(value))
+    if longest < options.points:
+        return NotEnoughData(f"{longest} gradient norms, {options.points} are needed")
+    return found
+
+
+def _of(run: Run, series: Series, options: Options, step: Ints, logs: Floats) -> list[Finding]:
+    n = len(logs)
+    window = int(np.clip(n // 15, 24, 128))
+    level = rolling_median(logs, window)
+    rest = logs - level
+    rest[: max(8, n // 30)] = 0
+    late = rest[n // 10 :]
+    sigma = max(mad(late), 1e-3)
+    limit = sigma * tail_threshold(-late[late < 0] / sigma, n, options.sigmas)
+    out = []
+    for first, last in episodes((rest > np.log(options.ratio)) & (rest > limit), max(2, window // 12)):
+        if last - first + 1 > max(5, n // 50):
+            continue
+        top = first + int(np.argmax(rest[first : last + 1]))
+        usual, peak = float(np.exp(level[first])), float(np.exp(logs[top]))
+        follows = _loss_follows(run, int(step[first]), int(step[last]), options)
+        out.append(_finding(series, options, step, (first, top, last), usual, peak, follows, float(np.exp(limit))))
+    return out
+
+
+def _loss_follows(run: Run, first: int, last: int, options: Options) -> bool:
+    """Whether the training loss rose above its level before the spike within 20 steps (at least 3 rows) after it."""
+    loss = run.get("train/loss")
+    if loss is None:
+        return False
+    step, value = loss.step[loss.finite], loss.value[loss.finite]
+    at = int(np.searchsorted(step, first))
+    end = max(int(np.searchsorted(step, last + 20, side="right")), min(len(step), at + 3))
+    before, after = value[max(0, at - 50) : at], value[at:end]
+    if len(before) < 10 or not len(after):
+        return False
+    rise = float(after.max() - np.median(before))
+    return rise > options.loss_sigmas * mad(before) and rise > 0.02 * abs(float(np.median(before)))
+
+
+def _finding(
+    series: Series, options: Options, step: Ints, at: tuple[int, int, int], usual: float, peak: float, follows: bool,
+    chance: float,
+) -> Finding:  # fmt: skip
+    first, top, last = (int(step[i]) for i in at)
+    rows = at[2] - at[0] + 1
+    limit = max(options.ratio, chance)
+    return Finding(
+        detector="gradient-spike",
+        severity="warning" if peak > options.severe * usual or follows else "info",
+        metric=series.metric,
+        first_step=first,
+        last_step=last,
+        title=f"Gradient spike at {first:,}: {number(round(peak / usual, 1))} times its level",
+        message=f"{series.metric} leapt from {number(usual)} to {number(peak)} at step {top:,} and was back after "
+        f"{rows} row{'s' if rows > 1 else ''}; the loss {'rose with it' if follows else 'did not follow'}.",
+        confidence=surely(float(np.log(peak / usual)), float(np.log(limit))),
+        evidence=(
+            Evidence("norm against its level", series.metric, first, last, peak / usual, 1.0, limit, "times",
+                     "gradient-spike.ratio" if limit == options.ratio else "gradient-spike.sigmas"),
+        ),
+        actions=(f"Look at the samples of step {first:,}; clip the gradient if they are sound",),
+    )  # fmt: skip

@@ -1,0 +1,113 @@
+"""Gradient vanishing: the gradient norm stays near zero, and little can be learned.
+
+Why it matters
+Without a gradient the weights stand still however long the run goes on: dead units, frozen layers, a broken graph.
+
+How it is found
+The norm is below `norm` on most points of a stretch of at least `length` points and 1 % of the run, and less than a
+tenth of the median of the rest. Where it is below from beginning to end it is a fault only when the training loss did
+not fall by `learned`; else its scale is unusual, which is worth a line.
+
+What to do
+Look which parameters have a gradient at all, at the initialisation and the activations, and at detached tensors.
+
+When it is wrong
+Where the loss is driven to zero on purpose, or its scale is tiny.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainlens.citations import JUDGEMENT, USUAL, measured
+from trainlens.detectors._levels import settled, share_beyond, sustained
+from trainlens.figures import number
+from trainlens.model import Evidence, Finding, Floats, Ints, NotEnoughData, Run, Series, Severity
+from trainlens.plugins import threshold
+
+NEEDS = ("role:grad-norm",)
+_RUNS = measured("405 labelled runs, 130 of them healthy: all of 6 vanishing gradients found, none in a healthy run")
+
+
+@dataclass(frozen=True)
+class Options:
+    norm: float = threshold(1e-3, "gradient norm that is too small", source=USUAL)
+    share: float = threshold(0.1, "norm against the median of the rest of the run", unit="share", source=_RUNS)
+    length: int = threshold(10, "points it must last", source=_RUNS)
+    learned: float = threshold(0.1, "fall of the loss that shows it is only the scale", unit="share", source=JUDGEMENT)
+    points: int = threshold(30, "points needed", source=_RUNS)
+
+
+def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
+    found: list[Finding] = []
+    longest = 0
+    for series in run.with_role("grad-norm"):
+        step, value = settled(series)
+        longest = max(longest, len(value))
+        if len(value) < options.points:
+            continue
+        beyond = value < options.norm
+        if float(np.mean(beyond)) > 0.95:
+            severity: Severity = "warning" if _fall(run) > options.learned else "error"
+            found.append(_finding(series, options, step, value, (0, len(value) - 1), None, severity))
+            continue
+        for first, last in sustained(beyond, max(options.length, round(0.01 * len(value)))):
+            rest = float(np.median(np.r_[value[:first], value[last + 1 :]]))
+            if float(np.median(value[first : last + 1])) < options.share * rest:
+                found.append(_finding(series, options, step, value, (first, last), rest, "error"))
+    if longest < options.points:
+        return NotEnoughData(f"{longest} gradient norms after the start, {options.points} are needed")
+    return found
+
+
+def _fall(run: Run) -> float:
+    """Part of its first level that the training loss lost over the run; 0 when it is not logged."""
+    loss = run.get("train/loss")
+    values = loss.value[loss.finite] if loss else np.empty(0)
+    if len(values) < 10:
+        return 0.0
+    tenth = max(3, len(values) // 10)
+    first, last = float(np.median(values[:tenth])), float(np.median(values[-tenth:]))
+    return (first - last) / abs(first) if first else 0.0
+
+
+def _finding(
+    series: Series, options: Options, step: Ints, value: Floats, at: tuple[int, int], usual: float | None,
+    severity: Severity,
+) -> Finding:  # fmt: skip
+    first, last = int(step[at[0]]), int(step[at[1]])
+    level, ongoing = float(np.median(value[at[0] : at[1] + 1])), at[1] >= len(value) - 3
+    bound = number(options.norm)
+    if usual is None:
+        title = f"Gradient norm below {bound} all along"
+        tail = "from the first steps to the end of the log" + (
+            "; the loss fell all the same: an unusual scale?"
+            if severity == "warning"
+            else ", and the loss did not fall"
+        )
+        message = f"{series.metric} is {number(level)}, below {bound}, {tail}."
+    else:
+        title = f"Gradient norm below {bound} {'since' if ongoing else 'from'} step {first:,}"
+        message = (
+            f"{series.metric} was {number(usual)} as a rule and {number(level)}, below {bound}, from step {first:,} to "
+            f"{last:,}{', the end of the log' if ongoing else ''}."
+        )
+    return Finding(
+        detector="gradient-vanishing",
+        severity=severity,
+        metric=series.metric,
+        first_step=first,
+        last_step=last,
+        title=title,
+        message=message,
+        confidence=0.5 if severity == "warning" else share_beyond(value < options.norm, *at),
+        ongoing=ongoing,
+        evidence=(
+            Evidence("median norm", series.metric, first, last, level, usual, options.norm,
+                     limit_name="gradient-vanishing.norm"),
+        ),
+        actions=("Log the gradient norm of each layer and see which have none",),
+    )  # fmt: skip

@@ -1,0 +1,105 @@
+"""A loss that jumps to another level and goes on from there.
+
+Why it matters
+A step in the level mostly means that something else is being measured: other data, another batch, another objective,
+a restart without the optimiser's state. Numbers from both sides cannot be compared.
+
+How it is found
+Either the run ends above its best level by `size` and 6 standard errors without diverging, and one jump explains it;
+or somewhere the median of n / 60 points rises by more than `deviations` of its own scatter and `jump` of the level,
+with no spike near. Upward only: falls at epochs and at steps of the learning rate are progress.
+
+What to do
+Look what changed at that step: data mixture, sequence length, batch size, a restart, loss scaling or masking. Compare
+only within one side.
+
+When it is wrong
+A change of batch size, of sequence length or a restart at the same step explains the jump: it is then told as info. A
+spike that never recovers looks the same when the log begins its new level at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainlens.citations import measured
+from trainlens.detectors._loss_context import (
+    Curve,
+    add,
+    changes,
+    curve_of,
+    interval,
+    is_evaluation,
+    judged,
+    near,
+    too_short,
+)
+from trainlens.detectors._loss_levels import LevelLimits, jumps_of, rise_of
+from trainlens.detectors._loss_spikes import LEAST
+from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Run
+from trainlens.plugins import threshold
+
+NEEDS = ("role:loss",)
+_TUNED = measured("405 labelled runs, 6 shifts and 28 unrecovered spikes")
+
+
+@dataclass(frozen=True)
+class Options:
+    size: float = threshold(0.05, "rise over the best level that lasts, as a share", source=_TUNED, unit="share")
+    jump: float = threshold(
+        0.06, "jump that is learned away again, as a share of the level", source=_TUNED, unit="share"
+    )
+    deviations: float = threshold(7.0, "jump in robust deviations of the levels", source=_TUNED, unit="deviations")
+
+
+def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
+    series = [one for one in judged(run, ("loss",)) if not is_evaluation(one)]
+    if not series:
+        return NotApplicable("no training loss with a direction")
+    if short := too_short([curve_of(one) for one in series], LEAST):
+        return short
+    findings: list[Finding] = []
+    for one in series:
+        curve = curve_of(one)
+        rise = rise_of(one, LevelLimits(size=options.size))
+        if rise is not None:
+            found = [] if rise.diverges else [(rise.onset, rise.level, rise.end, True)]
+        else:
+            jumps = jumps_of(one, options.deviations, options.jump)
+            found = [(jump.at, jump.before, jump.after, False) for jump in jumps]
+        for at, before, after, stays in found:
+            add(findings, _told(run, curve, at, before, after, stays, options))
+    return findings
+
+
+def _told(run: Run, curve: Curve, at: int, before: float, after: float, stays: bool, options: Options) -> Finding:
+    first, step = int(curve.step[at]), interval(curve.step)
+    half = max(10, len(curve) // 50)
+    explained = near(first, changes(run), half * step, half * step)
+    why = "; batch size, sequence length or a restart changed there" if explained else ""
+    fate = "and stayed there" if stays else "and went on from there"
+    return Finding(
+        detector="loss-shift",
+        severity="info" if explained else "warning",
+        metric=curve.metric,
+        first_step=first,
+        last_step=curve.last_step,
+        title=f"Loss shift at {first:,}, {curve.shown(before)} to {curve.shown(after)}",
+        message=f"{curve.metric} moved from {curve.shown(before)} to {curve.shown(after)} at step {first:,} "
+        f"{fate}{why}.",
+        confidence=0.6 if explained else 0.85,
+        ongoing=stays,
+        evidence=(
+            Evidence(
+                "level after against before",
+                curve.metric,
+                first,
+                curve.last_step,
+                after,
+                before,
+                before + (options.size if stays else options.jump) * abs(before),
+                limit_name="loss-shift.size" if stays else "loss-shift.jump",
+            ),
+        ),
+    )

@@ -1,0 +1,128 @@
+"""Text logs as blocks of whole lines: UTF-8 whatever was on disk, colours removed, rank prefixes and clocks read.
+
+Launchers put a prefix before each line: `srun -l` "55: ", torchrun "[default7]:", PyTorch "[rank13]: ", pdsh the host,
+Ray "(TaskRunner pid=7) ". Numbers among them are ranks. Windows PowerShell writes UTF-16 with a byte-order mark.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+
+import numpy as np
+
+from trainlens.model import NO_RANK
+from trainlens.sources import BLOCK, Source
+
+LONGEST = 16 << 20  # bytes of one line; longer ones (progress bars without any newline) are cut at a carriage return
+
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+# Colours and cursor movements: https://en.wikipedia.org/wiki/ANSI_escape_code
+_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_PREFIX = re.compile(
+    r"""\s*(?:
+      (?P<srun>\d{1,6}):(?=\s)\s?                                     # srun -l
+    | \[(?:default|rank|Rank\ )?(?P<bracket>\d{1,6})\]:?(?=\D)\s?(?!\s*[\[(]?\s*\d+/\d+)   # torchrun, PyTorch
+    | \[[\w.-]+:\d+\]:\s?                                             # host:local rank
+    | \((?:[\w.]+\ )?pid=\d*(?:,\ ip=[\d.]+)?\)\s?                    # Ray
+    | (?:\d{1,3}(?:\.\d{1,3}){3}|localhost|[a-z][\w-]*\d+):\s         # pdsh
+    )""",
+    re.VERBOSE,
+)
+_BEGINS_PREFIX = re.compile(
+    r"\s*(?:\d{1,6}:\s|\[[\w .-]*\d{1,6}\]|\[[\w.-]+:\d+\]:|\(.{0,60}?pid=|localhost: |[a-z\d][\w.-]*\d: )"
+)
+CLOCK = re.compile(
+    r"(?<![\d.])(?:(\d{4})[-/](\d\d)[-/](\d\d)|(\d\d)/(\d\d)/(\d{4}))[ T_]+(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines. `line` numbers the first one (from 1), `end` is the byte of the file behind the last whole line."""
+
+    text: bytes
+    line: int
+    end: int
+    count: int  # of line ends
+    torn: bool  # the last line has no end yet: the log may be live, or its tail is lost
+
+
+def encoding(head: bytes) -> tuple[str, int]:
+    """The encoding that the byte-order mark names, and the length of the mark."""
+    return next(((name, len(mark)) for mark, name in _BOMS if head.startswith(mark)), ("utf-8", 0))
+
+
+def head_text(head: bytes) -> str:
+    """The head of a file as clean text, its last line left out where the head may have cut it."""
+    name, mark = encoding(head)
+    text = head[mark:].decode(name, "replace").replace("\r\n", "\n").replace("\r", "\n")
+    return plain(text.rpartition("\n")[0] or text)
+
+
+def blocks(source: Source, start: int = 0, line: int = 1, size: int = BLOCK) -> Iterator[Block]:
+    """The file from byte `start`, which is the beginning of line `line`, in blocks that end between lines."""
+    name, mark = encoding(source.head(4))
+    decode = codecs.getincrementaldecoder(name)("replace") if name.startswith("utf-16") else None
+    left, end = b"", start if start else 0
+    skip = mark if start == 0 else 0
+    for piece in source.blocks(size, start):
+        end += len(piece)
+        fresh = piece[skip:]
+        skip = 0
+        fresh = decode.decode(fresh).encode() if decode else fresh
+        cut = fresh.rfind(b"\n") + 1
+        if not cut and len(left) + len(fresh) < LONGEST:
+            left += fresh
+            continue
+        cut = cut or fresh.rfind(b"\r") + 1 or len(fresh)
+        text, left = b"".join((left, memoryview(fresh)[:cut])), fresh[cut:]
+        count = int(np.count_nonzero(np.frombuffer(text, np.uint8) == 10))
+        yield Block(text, line, end - len(left), count, torn=False)
+        line += count
+    if left:
+        yield Block(left, line, end - len(left), left.count(b"\n"), torn=True)
+
+
+def plain(text: str) -> str:
+    """The text without colours and cursor movements."""
+    return _ANSI.sub("", text) if "\x1b" in text else text
+
+
+def unprefixed(line: str) -> tuple[int, str]:
+    """(rank, rest) of a line: launchers' prefixes are taken off, the innermost number that names a rank is the rank."""
+    rank = NO_RANK
+    while _BEGINS_PREFIX.match(line) and (found := _PREFIX.match(line)):
+        number = found["srun"] or found["bracket"]
+        rank = int(number) if number else rank
+        line = line[found.end() :]
+    return rank, line
+
+
+def clock(line: str, reach: int = 80) -> float | None:
+    """The date and time that stand in the first `reach` characters, as Unix seconds (read as UTC); None without a year.
+
+    "03/11/2026" is the eleventh of March: the loggers that write slashes write them in the American order.
+    """
+    found = CLOCK.search(line, 0, reach)
+    if found is None:
+        return None
+    year, month, day, us_month, us_day, us_year, hour, minute, second, fraction = found.groups()
+    days = _days(int(year or us_year), int(month or us_month), int(day or us_day))
+    if days is None:
+        return None
+    seconds = days * 86400 + int(hour) * 3600 + int(minute) * 60 + int(second)
+    return seconds + int(fraction) / 10 ** len(fraction) if fraction else float(seconds)
+
+
+@lru_cache(maxsize=4096)
+def _days(year: int, month: int, day: int) -> int | None:
+    try:
+        return date(year, month, day).toordinal() - date(1970, 1, 1).toordinal()
+    except ValueError:
+        return None

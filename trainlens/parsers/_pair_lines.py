@@ -1,0 +1,360 @@
+"""Lines of any trainer that says names and numbers: `key=value`, `key: value`, Python dictionaries behind progress bars.
+
+The step is found by the catalogue's names ("step", "iter", "num_updates", …), in a word before the fields ("iter 250: …",
+"Step 0 | …"), or in the progress bar that a dictionary follows. Lines without a step belong to the last one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from trainlens import catalog
+from trainlens.parsers._lines import clock, unprefixed
+from trainlens.parsers._numbers import NUMBER, THOUSANDS, loose, scaled
+from trainlens.parsers._shapes import STEP, Mark
+from trainlens.parsers._text_page import UNKNOWN, Page
+
+_BAR = re.compile(r"(\d+)/(\d+) \[\d+:[^\[\]]*\]?")
+_DICT = re.compile(r"\{\s*['\"][^{}]+\}")
+_ENTRY = re.compile(r"""['"]([^'"]+)['"]\s*:\s*('[^']*'|"[^"]*"|[\w.]+\((?:[^()]|\([^()]*\))*\)|\[[^\]]*\]|[^,}]+)""")
+_OF_TOTAL = re.compile(r"['\"]?(\d+)\s*/\s*(\d+)['\"]?\s*\Z")
+_VALUE = re.compile(
+    rf"[:=]\s*({NUMBER})([A-Za-z%]*(?:/[A-Za-z]+)?)(?:\s*/\s*(\d+))?(?:\s?\(([\d.]+)%\))?(?=[\s,;|)\]}}(]|\Z)"
+)
+_CUT = re.compile(r"[|,;\t\[\]{}>]|\s{2,}|\s-\s|:\s|(?<!\w)\(")
+_IN_BRACKETS = re.compile(r"\s?\([^()]{1,30}\)\Z")
+_NAME = re.compile(r"[^\W\d][^\n]{0,59}\Z")
+_STEP_WORD = re.compile(
+    r"\b(?:global[ _]step|step|iter|iteration|update)s?[ #]+(\d+)(?:\s*/\s*(\d+))?(?=\s*(?:[:|,\])-]|\Z)|\s+[|A-Z])",
+    re.I,
+)
+_MAY_STEP = re.compile(r"tep|ter|pdate|STEP|ITER")
+_BARE = re.compile(rf"\s*([^\W\d][\w /.-]*?) ({NUMBER})([A-Za-z%/]*)(?: [A-Za-z/]+)?\s*\Z")
+_TWO_COLUMNS = re.compile(rf"\s*(\d+)[ \t]+({NUMBER})\s*\Z")
+_SHELL = re.compile(r"\++ ")  # what `set -x` prints
+_CODE_FILE = (".py", ".cc", ".cpp", ".c", ".cu", ".h", ".go", ".rs", ".sh")
+_PLACES = frozenset(("DP", "PP", "TP", "EP", "CP", "SP", "pid", "PID", "port", "rank"))  # of the process that writes
+# What a dictionary or a line without a step must hold to be a row of metrics and no list of settings.
+_METRIC = re.compile(
+    r"(?:^|[_/ .])(?:loss|ppl|perplexity|acc|accuracy|rewards?|score|bleu|rouge\w*|f1|auc|bpb|nll|mse|mae|wer)"
+    r"(?:$|[_/ .](?!scale|scaling|fn|func|type|weight|mask|coef))|loss$|^(?:eval|val)_",
+    re.I,
+)
+
+
+@lru_cache(maxsize=4096)
+def _is_step(key: str) -> bool:
+    words = key.lower().replace("_", " ").split()
+    if not words or not {"total", "max", "num", "warmup", "per", "every"}.isdisjoint(words):
+        return False
+    return catalog.axis(key) == "step" or catalog.axis(key.rpartition(" ")[2]) == "step"
+
+
+@lru_cache(maxsize=4096)
+def _is_metric(key: str) -> bool:
+    return _METRIC.search(key) is not None
+
+
+@lru_cache(maxsize=16384)
+def _key(text: str, equals: bool) -> str:
+    """The name that ends where a value begins: the last word before "=", the words since the last separator before ":"."""
+    text = text.strip()
+    unit = _IN_BRACKETS.search(text)
+    bare = text[: unit.start()] if unit else text
+    cut = 0
+    for found in _CUT.finditer(bare):
+        cut = found.end()
+    name = bare[cut:].strip(" -*'\"(")
+    if equals or not _NAME.match(name) or name.count(" ") > 5:
+        name = name.rpartition(" ")[2].lstrip("([{'\"")
+    if not _NAME.match(name) or name.endswith(_CODE_FILE):
+        return ""
+    if name in _PLACES:
+        return ""
+    return name + (unit[0] if unit else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    key: str
+    value: float
+    begin: int  # of the name in the line
+    end: int  # behind the value and its unit
+    number: tuple[int, int]
+    unit: str = ""
+    total: int = 0  # behind a slash
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    line: int
+    time: float | None
+    step: int | None
+    total: int | None
+    values: list[tuple[str, float]]
+    rank: int
+
+
+class PairLines:
+    """Reads one line after another; remembers progress bars and what the trainer's lines look like."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.bars: dict[int, int] = {}  # total → the last count
+        self.bar = 0  # the total of the last bar
+        self.main = 0  # the total of the bar that training rows follow
+        self._line = ""
+        self._with_step: set[str] = set()
+        self._by_epoch = False
+        self._recent: deque[str] = deque(maxlen=2)
+        self._columns: bool | None = None  # a file of two columns of numbers
+        self._known: set[tuple[str, ...]] = set()
+        self._held: dict[
+            tuple[str, ...], _Row
+        ] = {}  # rows of names that say nothing of training, until they come again
+
+    def read(self, line: str, *, torn: bool = False) -> bool:
+        """Whether the line gave points."""
+        if self._columns is not False and self._two_columns(line, torn):
+            return True
+        self._line = line
+        if "\r" not in line:
+            return self._part(line, torn)
+        parts = line.split("\r")
+        found = [self._part(part, torn and at == len(parts) - 1) for at, part in enumerate(parts) if part]
+        return any(found)
+
+    def _part(self, text: str, torn: bool) -> bool:
+        if text.startswith("+") and _SHELL.match(text):
+            return False
+        if "/" in text and "[" in text and "<" in text:
+            text = self._bars(text)
+        if "{'" in text or '{"' in text:
+            return self._dictionary(text)
+        if ":" in text or "=" in text:
+            return self._pairs(text, torn)
+        return False
+
+    # ---- dictionaries --------------------------------------------------------------------------------------------
+
+    def _bars(self, text: str) -> str:
+        """What stands behind the last progress bar of the text; the bar's count is the step of what follows."""
+        end = 0
+        for found in _BAR.finditer(text):
+            self.bar, end = int(found[2]), found.end()
+            self.bars[self.bar] = int(found[1])
+            if self.bar == self.main and self.page.step is not None:
+                self.page.step = int(found[1])  # what is told next happened here
+        if len(self.bars) > 1000:
+            self.bars = {total: self.bars[total] for total in (self.bar, self.main) if total in self.bars}
+        return text[end:] if end else text
+
+    def _dictionary(self, text: str) -> bool:
+        found = _DICT.search(text)
+        if not found:
+            return False
+        entries = [(key, value.strip()) for key, value in _ENTRY.findall(found[0])]
+        if any(key == "train_runtime" for key, _ in entries):  # the summary that ends a run of the HF trainer
+            for key, value in entries:
+                if (number := loose(value)) is not None:
+                    self.page.fact(key, number)
+            return True
+        if not any(_is_metric(key) or key == "epoch" for key, _ in entries):
+            return False
+        step, total, values = None, None, []
+        for key, value in entries:
+            if of_total := _OF_TOTAL.match(value):
+                if _is_step(key):
+                    step, total = int(of_total[1]), int(of_total[2])
+            elif (number := loose(value)) is not None:
+                if _is_step(key) and step is None and number == number // 1:
+                    step = int(number)
+                else:
+                    values.append((key, number))
+        if not values:
+            return False
+        if step is None and self.bars:
+            step, total = self._bar_step(values)
+        rank, _ = unprefixed(text[: found.start()])
+        self._row(_Row(self.page.line, clock(text), step, total, values, rank))
+        return True
+
+    def _bar_step(self, values: list[tuple[str, float]]) -> tuple[int | None, int | None]:
+        """Evaluation rows follow a bar of their own; their step is that of the training bar."""
+        evaluation = any(key.startswith(("eval_", "test_", "val_")) for key, _ in values)
+        if not evaluation:
+            self.main = self.bar
+        total = self.main or self.bar
+        return self.bars.get(total), total
+
+    # ---- pairs ---------------------------------------------------------------------------------------------------
+
+    def _pairs(self, text: str, torn: bool) -> bool:
+        found = list(self._fields(text))
+        word = None
+        if not any(_is_step(field.key) for field in found) and _MAY_STEP.search(text):
+            word = _STEP_WORD.search(text)
+            if word:
+                found = [*found, *self._bare(text, word.end(), found)]
+        if torn and found and not self._whole(text, found):
+            found = [field for field in found if field.end < len(text.rstrip())]
+        if not found:
+            return False
+        step, total = (int(word[1]), int(word[2] or 0)) if word else (None, 0)
+        marks = [Mark(STEP, *word.span(1))] if word else []
+        epoch, values, used, restarts = None, [], 0, False
+        for field in found:
+            used += field.end - field.begin
+            whole = step is None and field.value == field.value // 1
+            if whole and (_is_step(field.key) or (field.key == "s" and field.begin <= 0)):
+                step, total, restarts = int(field.value), field.total, field.key == "iters"
+                marks.append(Mark(STEP, *field.number))
+                continue
+            marks.append(Mark(field.key, *field.number, THOUSANDS.get(field.unit, "")))
+            if UNKNOWN.get(field.key) == field.value:
+                self.page.dropped[field.key] += 1
+                continue
+            epoch = field.value if field.key.lower() in ("epoch", "epochs") else epoch
+            values.append((field.key, field.value))
+        if restarts and epoch is not None:
+            step = None  # the counter begins again with each epoch
+        elif step is None:
+            values = self._stepless_row(text, values, used)
+            if epoch is not None and epoch == epoch // 1 and not _BRACKETED.search(text) and self._epochs_count():
+                step, marks = int(epoch), []
+        if not values:
+            return False
+        if not torn:
+            self._recent.append(text)
+        row = _Row(self.page.line, clock(text), step, total, values, unprefixed(text)[0])
+        if step is None:
+            self._row(row)
+            return True
+        self._with_step.update(key for key, _ in values)
+        known = self._when_repeated(row)
+        if known and not torn and self.page.shapes.open and self._line is text:
+            self.page.shapes.learn(text, marks, row.rank)
+        return known
+
+    def _epochs_count(self) -> bool:
+        """Whether epochs are the steps of this log: no line has named any other."""
+        self._by_epoch = self._by_epoch or self.page.step is None
+        return self._by_epoch
+
+    def _when_repeated(self, row: _Row) -> bool:
+        """Rows with a step but no name that tells of training may be settings; they count once they come again."""
+        keys = tuple(key for key, _ in row.values)
+        if any(_is_metric(key) for key in keys) or keys in self._known:
+            self._row(row)
+            return True
+        held = self._held.pop(keys, None)
+        if held is None or held.step == row.step:
+            if len(self._held) < 1000:
+                self._held[keys] = row
+            return False
+        self._known.add(keys)
+        self._row(held)
+        self._row(row)
+        return True
+
+    def _fields(self, text: str) -> Iterator[_Field]:
+        """The pairs of a line."""
+        before = 0
+        for found in _VALUE.finditer(text):
+            sign = found.start()
+            key = _key(text[max(before, sign - 80) : sign], text[sign] == "=")
+            before = found.end()
+            if not key:
+                continue
+            unit = found[2]
+            tag = f"{key} ({unit})" if unit in ("GiB", "MiB") and "(" not in key else key
+            value = scaled(found[1], unit)
+            yield _Field(tag, value, sign - len(key), found.end(), found.span(1), unit, int(found[3] or 0))
+            if found[4]:
+                yield _Field(f"{key} (%)", float(found[4]), found.end(), found.end(), found.span(4))
+
+    def _bare(self, text: str, start: int, known: list[_Field]) -> Iterator[_Field]:
+        """`iter 250: loss 3.1895 BPC, time 32924.41ms`: names and numbers with nothing between them."""
+        at = start + 1
+        for chunk in text[start + 1 :].split(", "):
+            found = _BARE.match(chunk)
+            if found and not any(field.begin < at + len(chunk) and at < field.end for field in known):
+                number = (at + found.start(2), at + found.end(2))
+                yield _Field(found[1], scaled(found[2], found[3]), at, at + len(chunk.rstrip()), number, found[3])
+            at += len(chunk) + 2
+
+    def _stepless_row(self, text: str, values: list[tuple[str, float]], used: int) -> list[tuple[str, float]]:
+        """The values of a line without a step, none unless it is a row of metrics: little else on it, no code, no setting."""
+        values = [(key, value) for key, value in values if key not in self._with_step]
+        if not any(_is_metric(key) for key, _ in values) or 2 * used < len(text.strip()):
+            return []
+        return [] if any(mark in text for mark in (" = ", "self.", "'", '"', "#")) else values
+
+    def _whole(self, text: str, found: list[_Field]) -> bool:
+        """Whether the last number of a line without an end is whole: it has as many decimals as on the last two lines."""
+        last = text.rstrip()
+        if found[-1].end < len(last):
+            return True
+        endings = [_decimals(line.rstrip()) for line in (*self._recent, last)]
+        return len(endings) == 3 and endings[0] is not None and len(set(endings)) == 1
+
+    def _two_columns(self, line: str, torn: bool) -> bool:
+        if not line.strip() or torn:
+            return False
+        found = _TWO_COLUMNS.match(line)
+        self._columns = found is not None
+        if found:
+            self.page.time = None
+            self.page.at_step(int(found[1]))
+            self.page.point(self.page.subject, scaled(found[2]))
+        return self._columns
+
+    def _row(self, row: _Row) -> None:
+        page, line = self.page, self.page.line
+        page.line, page.time = row.line, row.time
+        if row.step is not None:
+            page.at_step(row.step, row.total)
+        said: set[str] = set()
+        for key, value in row.values:
+            if key not in said:
+                said.add(key)
+                page.point(key, value, rank=row.rank)
+        page.line = line
+
+    # ---- going on later ------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, object]:
+        return {
+            "bars": [list(item) for item in self.bars.items()],
+            "bar": self.bar,
+            "main": self.main,
+            "by_epoch": self._by_epoch,
+            "with_step": sorted(self._with_step),
+            "columns": self._columns,
+            "known": [list(keys) for keys in sorted(self._known)],
+            "held": [[list(keys), [getattr(row, name) for name in row.__slots__]] for keys, row in self._held.items()],
+        }
+
+    def restore(self, state: Mapping[str, object]) -> None:
+        bars, with_step = state["bars"], state["with_step"]
+        self.bars = dict(bars) if isinstance(bars, list) else {}
+        self.bar, self.main = int(str(state["bar"])), int(str(state["main"]))
+        self._by_epoch = bool(state["by_epoch"])
+        self._with_step = set(with_step) if isinstance(with_step, list) else set()
+        self._columns = None if state["columns"] is None else bool(state["columns"])
+        known, held = state["known"], state["held"]
+        self._known = {tuple(keys) for keys in known} if isinstance(known, list) else set()
+        self._held = {tuple(keys): _Row(*row) for keys, row in held} if isinstance(held, list) else {}
+
+
+_BRACKETED = re.compile(r"[Ee]poch:?\s*\[")
+_LAST_NUMBER = re.compile(r"\.(\d+)((?:[eE][-+]?\d+)?)\Z")
+
+
+def _decimals(text: str) -> tuple[int, int] | None:
+    found = _LAST_NUMBER.search(text)
+    return (len(found[1]), len(found[2])) if found else None

@@ -1,0 +1,177 @@
+"""Lines that repeat one shape, read many at once by one expression that was made from the first of them.
+
+A line that gave points (it names its step itself) is turned into an expression: its numbers become groups, all else must
+stand there again, letter by letter. Three lines of a shape and the expression is used: over thousands of lines at a time,
+one match a line, with an alternative that matches any other line. Those others are read one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainlens.model import NO_RANK, Floats, Ints
+from trainlens.parsers._lines import CLOCK, clock
+
+STEP = "\0step"
+IGNORED = ""
+
+MOST = 12  # shapes of one file
+ATTEMPTS = 3000  # lines looked at for shapes
+REPEATS = 3
+
+_NUMBER = r"([-+]?+\d++(?:\.\d++)?+(?:[eE][-+]?+\d++)?+|nan|inf)"
+_WHOLE = r"(\d{1,15}+)"
+_DIGITS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A number in a line: what it is (a tag, STEP or IGNORED), where it stands, the power of ten that its unit adds."""
+
+    tag: str
+    begin: int
+    end: int
+    power: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    pattern: str
+    columns: tuple[tuple[str, str], ...]  # tag and power of ten of each group but the clock's; one of them is STEP
+    clock: int  # the number of characters of the clock, which is the first group; 0: none
+    rank: int
+
+
+@dataclass(slots=True)
+class Rows:
+    """What one shape gave: the places of its lines, their steps, and the values of each tag."""
+
+    at: Ints
+    step: Ints
+    time: Floats | None
+    values: dict[str, Floats]
+    rank: int
+
+
+def shape(line: str, marks: Sequence[Mark], rank: int = NO_RANK) -> Shape | None:
+    """The shape of a line; None when a number is written in a way of its own, or the line names no step."""
+    marks = sorted(marks, key=lambda mark: mark.begin)
+    if sum(mark.tag == STEP for mark in marks) != 1 or len({mark.tag for mark in marks}) < len(marks) - _ignored(marks):
+        return None
+    stamp = CLOCK.search(line, 0, min(marks[0].begin, 80))
+    pieces, columns, at = [], [], 0
+    if stamp:
+        pieces += [_head(line[: stamp.start()]), "(", re.sub(r"\d", r"\\d", re.escape(stamp[0])), ")"]
+        at = stamp.end()
+    for number, mark in enumerate(marks):
+        between, text = line[at : mark.begin], line[mark.begin : mark.end]
+        form = _WHOLE if mark.tag == STEP else _NUMBER
+        if mark.begin < at or not re.fullmatch(form, text):
+            return None
+        pieces += [_head(between) if not number else re.escape(between), form if mark.tag else f"(?:{form[1:]}"]
+        if mark.tag:
+            columns.append((mark.tag, mark.power))
+        at = mark.end
+    pieces.append(re.escape(line[at:]))
+    return Shape("".join(pieces), tuple(columns), len(stamp[0]) if stamp else 0, rank)
+
+
+def _ignored(marks: Sequence[Mark]) -> int:
+    return max(sum(mark.tag == IGNORED for mark in marks) - 1, 0)
+
+
+def _head(text: str) -> str:
+    """What stands before the fields: its numbers (process ids, clocks without a year) may change, not their length."""
+    rank, at, pieces = re.match(r"\s*(?:\d{1,6}: |\[[\w .-]*\d+\]:?)?", text), 0, []
+    at = rank.end() if rank else 0
+    pieces.append(re.escape(text[:at]))
+    for digits in _DIGITS.finditer(text, at):
+        pieces += [re.escape(text[at : digits.start()]), r"\d" * len(digits[0])]
+        at = digits.end()
+    return "".join(pieces) + re.escape(text[at:])
+
+
+class Shapes:
+    """The shapes of one file: learnt from lines that were read one by one, used on all that follow."""
+
+    def __init__(self) -> None:
+        self.known: list[Shape] = []
+        self._wanted: Counter[Shape] = Counter()
+        self._attempts = 0
+        self._expression: re.Pattern[str] | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether there is something left to learn."""
+        return len(self.known) < MOST and self._attempts < ATTEMPTS
+
+    def learn(self, line: str, marks: Sequence[Mark], rank: int) -> None:
+        self._attempts += 1
+        found = shape(line, marks, rank)
+        if found is None or found in self.known:
+            return
+        self._wanted[found] += 1
+        if self._wanted[found] == REPEATS:
+            self.known.append(found)
+            self._expression = None
+            self._attempts = 0
+
+    def take(self, lines: Sequence[str]) -> list[Rows]:
+        """The rows among the lines that have a known shape."""
+        if not self.known or not lines:
+            return []
+        if self._expression is None:
+            alternatives = "|".join(one.pattern for one in self.known)
+            self._expression = re.compile(rf"^(?:{alternatives}|.*)()$", re.MULTILINE)
+        matches = self._expression.findall("\n".join(lines))
+        columns = list(zip(*matches, strict=True))
+        found, group = [], 0
+        for one in self.known:
+            size = len(one.columns) + (one.clock > 0)
+            rows = _rows(one, columns[group : group + size])
+            group += size
+            if rows is not None:
+                found.append(rows)
+        return found
+
+
+def _rows(one: Shape, columns: Sequence[Sequence[str]]) -> Rows | None:
+    first = columns[0]
+    at = list(compress(range(len(first)), first))
+    if not at:
+        return None
+    if len(at) < len(first):
+        columns = [list(compress(column, first)) for column in columns]
+    time = _times(columns[0]) if one.clock else None
+    step, values = np.empty(0, np.int64), {}
+    for (tag, power), texts in zip(one.columns, columns[1 if one.clock else 0 :], strict=True):
+        if tag == STEP:
+            step = np.array(list(map(int, texts)), np.int64)
+        else:
+            values[tag] = np.array([float(text + power) for text in texts] if power else list(map(float, texts)))
+    return Rows(np.array(at, np.int64), step, time, values, one.rank)
+
+
+def _times(stamps: Sequence[str]) -> Floats | None:
+    """Clocks of one form as Unix seconds: each date is looked up once, the time of day is read by column."""
+    days = {day: clock(f"{day} 00:00:00") for day in {stamp[:10] for stamp in stamps}}
+    if any(day is None for day in days.values()):
+        found = [clock(stamp) for stamp in stamps]
+        return np.array([np.nan if moment is None else moment for moment in found])
+    digits = np.frombuffer("".join(stamps).encode("ascii"), np.uint8).reshape(len(stamps), -1).astype(np.float64) - 48
+    start = len(stamps[0]) - len(stamps[0][10:].lstrip(" T_"))
+    hour, minute, second = (10 * digits[:, at] + digits[:, at + 1] for at in (start, start + 3, start + 6))
+    date: NDArray[np.float64] = np.array([days[stamp[:10]] for stamp in stamps], np.float64)
+    time: Floats = date + (hour * 3600 + minute * 60 + second)
+    part = digits[:, start + 9 :]
+    if part.shape[1]:
+        weights = 10.0 ** np.arange(part.shape[1] - 1, -1, -1)
+        time += part @ weights / 10.0 ** part.shape[1]
+    return time

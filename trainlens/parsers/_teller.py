@@ -1,0 +1,201 @@
+"""Tables of rows told as points, facts and events: what the rows of common trainers mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from trainlens import catalog
+from trainlens.model import Batch, Event, Fact, Floats, Ints, Note, Place
+from trainlens.parsers import _columns, _texts
+from trainlens.parsers._columns import Axes, Labels, Mask
+from trainlens.parsers._tables import Table
+
+# Hugging Face Trainer closes its history with a row of these, and ms-swift its log with one that holds the history.
+# https://github.com/huggingface/transformers/blob/main/src/transformers/trainer_utils.py (speed_metrics)
+SUMMARY = ("train_runtime", "log_history")
+_MEASURED = frozenset(("loss", "eval-loss", "score", "perplexity", "reward", "grad-norm"))
+# Rows of mmcv's JSON log; `mode` tells train from val, `iter` may begin anew each epoch, and counts batches of the
+# validation set in a val row. https://github.com/open-mmlab/mmcv/blob/1.x/mmcv/runner/hooks/logger/text.py
+_MMCV_KEYS = frozenset(("epoch", "iter", "mode"))
+_MMCV_REPEATED = frozenset(("lr", "momentum", "memory", "epoch", "iter"))
+
+
+@dataclass(slots=True)
+class Teller:
+    """Tells the tables of one file in order; what later rows need of earlier ones is kept here, as plain values."""
+
+    path: str
+    step: int | None = None  # of the last row
+    per_epoch: int = 0  # iterations of an epoch, where they begin anew each epoch
+    names: dict[str, None] = field(default_factory=dict)  # columns of numbers, of all rows by now
+    texts: dict[str, None] = field(default_factory=dict)
+    totals: dict[str, float] = field(default_factory=dict)
+    unreadable: dict[str, int] = field(default_factory=dict)  # texts in columns that mostly hold numbers
+    seen: bool = False  # a row with a step has come by
+
+    def tell(self, table: Table) -> Iterator[Batch]:
+        """The batches of the next table."""
+        table, told = self._without_summaries(table)
+        yield from told
+        columns, present = dict(table.columns), dict(table.present)
+        texts = dict(table.texts)
+        for name, flags in table.flags.items():
+            if _counts_as_number(name):
+                columns[name] = flags.cast(pl.Float64).to_numpy()
+                present[name] = flags.is_not_null().to_numpy()
+        mmcv = {*columns, *texts} >= _MMCV_KEYS and "mode" in texts
+        for name in list(texts):
+            if catalog.axis(name) == "step":
+                columns[name], present[name], total = _texts.steps(texts.pop(name))
+                if total is not None:
+                    yield from self._total(_texts.plain_total(name), total)
+        self.names |= dict.fromkeys(columns)
+        self.texts |= dict.fromkeys(texts)
+        chosen = _columns.axes(self.names, self.texts)
+        time = _texts.clock(texts[chosen.time]) if chosen.time in texts and chosen.time else None
+        labels = {
+            name: _labels(texts[name]) for name in (chosen.run, chosen.split, chosen.tag) if name in texts and name
+        }
+        for name, cells in texts.items():
+            if name not in labels and name != chosen.time and not _texts.is_identity(name):
+                self._add_numbers(columns, present, name, cells)
+        for name in [name for name in columns if _columns.is_total(name)]:
+            yield from self._total(name, *columns[name][present[name]][-1:].tolist())
+        if not self.seen:
+            told, rows = self._leading(table, present, chosen, need="mode" if mmcv else None)
+            yield from told
+            if rows is not None:
+                table = table.keep(rows)
+                columns = {name: cells[rows] for name, cells in columns.items()}
+                present = {name: mask[rows] for name, mask in present.items()}
+                labels = {name: Labels(one.code[rows], one.names) for name, one in labels.items()}
+                texts = {name: cells.filter(pl.Series(rows)) for name, cells in texts.items()}
+                time = None if time is None else time[rows]
+        if not len(table.lines):
+            return
+        step = self._mmcv_steps(columns, present, texts["mode"]) if mmcv else None
+        if step is None:
+            step = _columns.filled_steps(columns, chosen, present, self.step)
+        if step is not None:
+            self.step = int(step[-1])
+        if mmcv:
+            chosen = Axes(step="iter", time=chosen.time)
+        yield from _columns.points(
+            columns, chosen, lines=table.lines, present=present, labels=labels, step=step, time=time
+        )
+
+    def state(self) -> dict[str, object]:
+        """What the rows that are yet to come need, for a checkpoint."""
+        kept = ("step", "per_epoch", "names", "texts", "totals", "seen")
+        return {name: getattr(self, name) for name in kept}
+
+    def notes(self) -> Iterator[Note]:
+        """What of the rows could not be used."""
+        for name, count in self.unreadable.items():
+            yield Note("not-understood", f"{count:,} cells of {name!r} are no numbers and were left out", count=count)
+
+    # ---- rows that are no measurements ------------------------------------------------------------------------------
+
+    def _without_summaries(self, table: Table) -> tuple[Table, list[Batch]]:
+        closing = np.zeros(len(table.lines), np.bool_)
+        for name in SUMMARY:
+            if name in table.present:
+                closing |= table.present[name]
+            elif name in table.texts:
+                closing |= table.texts[name].is_not_null().to_numpy()
+        told: list[Batch] = []
+        for at in np.flatnonzero(closing).tolist():
+            cells = table.row(at)
+            place = Place(self.path, line=int(table.lines[at]))
+            step = next((cells[name] for name in ("step", "global_step") if name in cells), None)
+            told += _facts({name: value for name, value in cells.items() if name not in ("step", "epoch")}, place)
+            told.append(Event("run-end", "the trainer wrote its summary", _whole(step), place=place))
+        return (table.keep(~closing), told) if told else (table, told)
+
+    def _leading(
+        self, table: Table, present: dict[str, Mask], chosen: Axes, need: str | None
+    ) -> tuple[list[Batch], Mask | None]:
+        """Facts of the rows before the first step that measure nothing (settings), and the mask of the other rows."""
+        stepped = np.zeros(len(table.lines), np.bool_)
+        for name in (chosen.step or "", *chosen.also):
+            if name in present:
+                stepped |= present[name]
+        if not stepped.any():
+            return [], None
+        self.seen = True
+        first = int(np.argmax(stepped))
+        if first == 0:
+            return [], None
+        keep = np.ones(len(table.lines), np.bool_)
+        told: list[Batch] = []
+        for at in range(first):
+            cells = table.row(at)
+            if need is None and any(about.role in _MEASURED for about in catalog.resolve(cells).values()):
+                continue
+            keep[at] = False
+            told += _facts(cells, Place(self.path, line=int(table.lines[at])))
+        return told, keep
+
+    # ---- columns ----------------------------------------------------------------------------------------------------
+
+    def _total(self, name: str, total: float | None = None) -> Iterator[Fact]:
+        if total is not None and self.totals.get(name) != total:
+            self.totals[name] = total
+            yield Fact(name, int(total) if np.isfinite(total) else total, Place(self.path))
+
+    def _add_numbers(self, columns: dict[str, Floats], present: dict[str, Mask], name: str, cells: pl.Series) -> None:
+        found, known = _texts.column(cells)
+        logged = len(cells) - cells.null_count()
+        count = int(known.sum())
+        if count:
+            columns[name], present[name] = found, known
+            if logged > count > logged // 2:
+                self.unreadable[name] = self.unreadable.get(name, 0) + logged - count
+
+    def _mmcv_steps(self, columns: dict[str, Floats], present: dict[str, Mask], mode: pl.Series) -> Ints | None:
+        """The training step of each row: an evaluation, however labelled, lies on the training row before it."""
+        has = present["iter"] & present["epoch"]
+        timed = next((present[name] for name in ("data_time", "time", "loss") if name in present), has)
+        train = has & timed & (mode == "train").fill_null(False).to_numpy()
+        for name in _MMCV_REPEATED & set(columns):
+            present[name] = present[name] & train
+        iteration, epoch = columns["iter"][train], columns["epoch"][train]
+        drops = np.flatnonzero((np.diff(epoch) > 0) & (np.diff(iteration) < 0))
+        if not self.per_epoch and len(drops):
+            self.per_epoch = int(iteration[: drops[0] + 1].max())
+        step = np.full(len(mode), np.nan)
+        step[train] = iteration + (epoch - 1) * self.per_epoch
+        return _columns.filled_steps({"step": step}, Axes(step="step"), after=self.step)
+
+
+def _facts(cells: dict[str, str | float | bool], place: Place) -> list[Batch]:
+    return [
+        Fact(name, int(value) if isinstance(value, float) and value.is_integer() else value, place)
+        for name, value in cells.items()
+        if (np.isfinite(value) if isinstance(value, float) else not (isinstance(value, str) and _is_long(value)))
+    ]
+
+
+def _is_long(text: str) -> bool:
+    return len(text) > 1000 or text.startswith("[")
+
+
+def _whole(value: object) -> int | None:
+    return int(value) if isinstance(value, float) and np.isfinite(value) else None
+
+
+def _labels(texts: pl.Series) -> Labels:
+    names = texts.drop_nulls().unique(maintain_order=True)
+    code = texts.replace_strict(names, np.arange(len(names)), default=-1, return_dtype=pl.Int64) if len(names) else None
+    return Labels(np.full(len(texts), -1, np.int64) if code is None else code.to_numpy(), tuple(names.to_list()))
+
+
+def _counts_as_number(name: str) -> bool:
+    """Whether a true or false is an event worth a curve: a step skipped, a gradient clipped, an overflow."""
+    letters = _columns.plain(name)
+    role = catalog.resolve([name])[name].role
+    return role in ("skipped", "clipped") or "overflow" in letters or "foundinf" in letters

@@ -1,0 +1,192 @@
+"""What a text log has said so far: the points of the current block, and the place in the run that lines belong to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trainlens.model import NO_RANK, Event, Fact, Floats, Ints, Note, Place, Points, Value
+from trainlens.parsers._shapes import Rows, Shapes
+
+Key = tuple[str, int]  # tag and rank
+
+# A figure that was never measured is printed as a constant; the point stays, a Note tells of it.
+UNKNOWN = {"mfu": -100.0}  # nanoGPT before it has measured: https://github.com/karpathy/nanoGPT (train.py)
+_PLACEHOLDERS = {"loss scale": -1.0, "grad norm": 0.0, "grad_norm": 0.0}
+
+
+@dataclass(slots=True)
+class _Column:
+    step: list[int | None] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+    time: list[float | None] = field(default_factory=list)
+    line: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Columns:
+    """Points of one block read column-wise: `value[tag]` belongs to rows of `step`, `time`, `line` (None: to all of them)."""
+
+    step: Ints
+    time: Floats | None
+    line: Ints
+    value: dict[str, tuple[Floats, Ints | None]]
+
+
+class Page:
+    """Collects what the lines of a block say, and remembers between blocks where in the run the log stands."""
+
+    def __init__(self, name: str, subject: str = "value") -> None:
+        self.name = name
+        self.subject = subject  # what a column of numbers without a name is
+        self.line = 1  # of the line being read
+        self.step: int | None = None  # the last step logged
+        self.loop: int | None = None  # the step of DeepSpeed-Chat's own loop: its two optimisers count for themselves
+        self.time: float | None = None  # of the line being read
+        self.events: list[Event] = []
+        self.facts: list[Fact] = []
+        self.points = 0
+        self.stepless = True
+        self.dropped: Counter[str] = Counter()
+        self.shapes = Shapes()
+        self._columns: dict[Key, _Column] = {}
+        self._parts: dict[Key, list[Points]] = {}
+        self._known_facts: dict[str, Value] = {}
+        self._constant: dict[str, float] = dict(_PLACEHOLDERS)
+        self._seen: set[str] = set()
+
+    # ---- what the lines say --------------------------------------------------------------------------------------
+
+    def point(self, tag: str, value: float, rank: int = NO_RANK, step: int | None = None) -> None:
+        """A point at `step`, at the last step logged where the line names none."""
+        column = self._columns.get((tag, rank))
+        if column is None:
+            column = self._columns[tag, rank] = _Column()
+        column.step.append(self.step if step is None else step)
+        column.value.append(value)
+        column.time.append(self.time)
+        column.line.append(self.line)
+
+    def rows(self, rows: Rows, line: int) -> None:
+        """Points of many lines of one shape; `line` is the number of the first line that they were looked for in."""
+        origin = rows.at + line
+        for tag, value in rows.values.items():
+            step, time, lines = rows.step, rows.time, origin
+            if tag in UNKNOWN and bool((value == UNKNOWN[tag]).any()):
+                keep = value != UNKNOWN[tag]
+                self.dropped[tag] += int((~keep).sum())
+                step, value, lines = step[keep], value[keep], lines[keep]
+                time = None if time is None else time[keep]
+            self._parts.setdefault((tag, rows.rank), []).append(Points(tag, step, value, time, rows.rank, lines))
+
+    def fact(self, name: str, value: Value) -> None:
+        if self._known_facts.get(name) != value:
+            self._known_facts[name] = value
+            self.facts.append(Fact(name, value, Place(self.name, self.line)))
+
+    def at_step(self, step: int, total: int | None = None) -> None:
+        self.step = step
+        self.stepless = False
+        if total:
+            self.fact("train_iters", total)
+
+    # ---- what a block gives --------------------------------------------------------------------------------------
+
+    def flush(self, columns: Columns | None = None) -> Iterator[Points | Event | Fact]:
+        """All since the last flush; `columns` are points of the same block that were read another way."""
+        yield from self.facts
+        fast = dict(self._fast(columns)) if columns is not None else {}
+        for key in dict.fromkeys((*fast, *self._parts, *self._columns)):
+            parts = [*fast.get(key, ()), *self._parts.get(key, ())]
+            if key in self._columns:
+                parts.append(_points(*key, self._columns[key]))
+            points = parts[0] if len(parts) == 1 else _merged(parts)
+            if len(points.value):
+                yield self._counted(points)
+        yield from self.events
+        self._columns, self._parts, self.facts, self.events = {}, {}, [], []
+
+    def _fast(self, columns: Columns) -> Iterator[tuple[Key, list[Points]]]:
+        for tag, (value, rows) in columns.value.items():
+            step, time, line = columns.step, columns.time, columns.line
+            if rows is not None:
+                step, time, line = step[rows], None if time is None else time[rows], line[rows]
+            yield (tag, NO_RANK), [Points(tag, step, value, time, NO_RANK, line)]
+
+    def _counted(self, points: Points) -> Points:
+        self.points += len(points.value)
+        self._seen.add(points.tag)
+        usual = self._constant.get(points.tag)
+        if usual is not None and not bool((points.value == usual).all()):
+            del self._constant[points.tag]
+        return points
+
+    def notes(self) -> Iterator[Note]:
+        """The remarks on the whole file, to be told at its end."""
+        if not self.points:
+            yield Note("no-points", "no metrics in this text; only what it says of events was kept")
+        elif self.stepless:
+            yield Note("no-steps", "no line names a step; the position in the log counts instead")
+        for tag, value in self._constant.items():
+            if tag in self._seen:
+                yield Note("placeholder", f"{tag!r} is {value:g} on every line: not measured")
+        for tag, count in sorted(self.dropped.items()):
+            yield Note("placeholder", f"{count} values of {tag!r} stand for unknown and were left out", count=count)
+
+    def told_at(self, line: int) -> list[str]:
+        """What was taken from one line: `tag@rank` of points and kinds of events (before they are flushed)."""
+        points = [f"{tag}@{rank}" for (tag, rank), column in self._columns.items() if column.line[-1] == line]
+        return points + [event.kind for event in self.events if event.place and event.place.line == line]
+
+    # ---- going on later ------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, object]:
+        return {
+            "line": self.line,
+            "step": self.step,
+            "loop": self.loop,
+            "points": self.points,
+            "stepless": self.stepless,
+            "constant": dict(self._constant),
+            "seen": sorted(self._seen),
+            "dropped": dict(self.dropped),
+        }
+
+    def restore(self, state: Mapping[str, object]) -> None:
+        self.line = int(str(state["line"]))
+        self.step = None if state["step"] is None else int(str(state["step"]))
+        self.loop = None if state["loop"] is None else int(str(state["loop"]))
+        self.points = int(str(state["points"]))
+        self.stepless = bool(state["stepless"])
+        for name, into in (("constant", self._constant), ("dropped", self.dropped)):
+            held = state[name]
+            into.clear()
+            into.update(held if isinstance(held, dict) else {})
+        seen = state["seen"]
+        self._seen = {str(tag) for tag in seen} if isinstance(seen, list) else set()
+
+
+def _points(tag: str, rank: int, column: _Column) -> Points:
+    steps = None
+    if any(step is not None for step in column.step):  # rows before the first step of the log belong to its beginning
+        steps = np.array([0 if step is None else step for step in column.step], np.int64)
+    time = None
+    if any(moment is not None for moment in column.time):
+        time = np.array([np.nan if moment is None else moment for moment in column.time], np.float64)
+    return Points(tag, steps, np.array(column.value, np.float64), time, rank, np.array(column.line, np.int64))
+
+
+def _merged(parts: Sequence[Points]) -> Points:
+    """Points of one tag that were read in several ways, in the order of the log."""
+    line = np.concatenate([part.origin for part in parts if part.origin is not None])
+    step = np.concatenate([np.zeros(len(part.value), np.int64) if part.step is None else part.step for part in parts])
+    value, time = np.concatenate([part.value for part in parts]), None
+    if any(part.time is not None for part in parts):
+        time = np.concatenate([np.full(len(part.value), np.nan) if part.time is None else part.time for part in parts])
+    if bool((np.diff(line) < 0).any()):
+        order = np.argsort(line, kind="stable")
+        line, step, value, time = line[order], step[order], value[order], None if time is None else time[order]
+    return Points(parts[0].tag, step, value, time, parts[0].rank, line)

@@ -1,0 +1,79 @@
+"""CSV and other tables of cells: Keras CSVLogger, Lightning metrics.csv, ultralytics results.csv, W&B chart exports.
+
+Comma, semicolon, tab or blanks between cells, whichever fits; names and cells may be quoted or padded. An empty cell
+was not logged, "nan" and "inf" are values. A header in the middle of the file, as appended logs have it, is no row.
+
+The formats: https://www.rfc-editor.org/rfc/rfc4180, https://keras.io/api/callbacks/csv_logger,
+https://lightning.ai/docs/pytorch/stable/extensions/logging.html (CSVLogger).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+from trainlens.errors import InputError
+from trainlens.model import Batch, Checkpoint, Note
+from trainlens.parsers._cells import Reader
+from trainlens.parsers._dialect import Dialect, dialect
+from trainlens.parsers._row_blocks import encoding, row_blocks
+from trainlens.parsers._teller import Teller
+from trainlens.sources import HEAD, Source
+
+_SUFFIXES = (".csv", ".tsv")
+
+
+def sniff(head: bytes, path: Path) -> float:
+    """How sure it is that these are rows of cells with numbers."""
+    if b"\0" in head[:1024] and encoding(head) == "utf-8":
+        return 0.0
+    found = dialect(head, path)
+    if found is None:
+        return 0.0
+    named = path.suffix.lower() in _SUFFIXES or path.suffixes[:1] == [".csv"]
+    if not found.header:
+        return 0.55
+    return (0.9 if named else 0.65) if found.delimiter != " " else 0.5
+
+
+def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
+    """Points of all rows, and notes of what was left out."""
+    state = cast(Mapping[str, Any], since.state) if since else {}
+    form = Dialect(**state["dialect"]) if since else dialect(source.head(HEAD), source.path)
+    if form is None:
+        raise InputError("is no table of cells with numbers", where=source.name)
+    teller = Teller(source.name, **state.get("teller", {}))
+    reader = Reader(form, state.get("line", 0))
+    end, torn = since.offset if since else 0, False
+    for block in row_blocks(source, end):
+        if block.torn and reader.line and not reader.is_whole(block.text):
+            torn = True
+            break
+        for run, table in reader.read(block.text):
+            for batch in teller.tell(table):
+                yield form.of_run(batch, run)
+        end = block.end
+        if block.torn:
+            reader.line -= 1  # what is appended to it ends this very line
+    yield from _notes(reader, teller, torn)
+    if not source.compressed and encoding(source.head(4)) == "utf-8":
+        yield Checkpoint(end, {"dialect": asdict(form), "line": reader.line, "teller": teller.state()})
+
+
+def _notes(reader: Reader, teller: Teller, torn: bool) -> Iterator[Note]:
+    if torn:
+        line = reader.line + 1
+        yield Note("cut-off", f"the last line ({line:,}) looks incomplete and was left out", line)
+    if reader.headers:
+        count = len(reader.headers)
+        message = f"the header stands in the file {count + 1:,} times, again in line {reader.headers[0]:,}"
+        yield Note("not-understood", message, reader.headers[0], count=count)
+    if reader.uneven:
+        count, line = len(reader.uneven), reader.uneven[0]
+        message = f"{count:,} malformed lines (cells do not fit the header), the first is line {line:,}"
+        yield Note("not-understood", message, line, count=count)
+    if reader.latin:
+        yield Note("encoding", "the file is not UTF-8; it was read as Latin-1")
+    yield from teller.notes()

@@ -1,0 +1,191 @@
+"""JSON documents that hold metrics: a list of rows, columns of values, values by step; and configurations.
+
+- a list of objects, `[{"step": 1, "loss": 2.3}, …]`, alone or under a key beside other values;
+- columns, `{"step": [1, 2], "loss": [2.3, 2.1]}` (Keras' History), or sacred's `{"loss": {"steps": [], "values": []}}`;
+- values by step, `{"loss": {"1": 2.3, "2": 2.1}}`, among them Megatron's golden values, where the text "nan" means
+  that nothing was recorded;
+- TensorBoard's download of one chart, `[[seconds, step, value], …]`;
+- one object of settings or results (config.json, all_results.json): facts.
+
+The formats: https://github.com/NVIDIA/Megatron-LM/tree/main/tests/functional_tests (golden values),
+https://keras.io/api/callbacks/#history, https://sacred.readthedocs.io/en/stable/observers.html.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainlens import catalog
+from trainlens.errors import InputError
+from trainlens.model import Batch, Checkpoint, Fact, Ints, Note, Place, Points
+from trainlens.parsers import _columns
+from trainlens.parsers._json_documents import document, elements, flat, tables
+from trainlens.parsers._json_rows import decoded
+from trainlens.parsers._teller import Teller
+from trainlens.sources import HEAD, Source
+
+_SETTINGS = re.compile(r"config|args|hparams|hyperparam|param|settings|results|options", re.IGNORECASE)
+_NO_METRICS = re.compile(r"^(tokenizer|special_tokens|added_tokens|vocab|package|preprocessor|merges)|\.index\.json$")
+_GOLDEN = re.compile(rb'"(?:start_step|end_step|step_interval)"\s*:\s*\d+')
+_LISTED = re.compile(rb'"[^"\n]{1,200}"\s*:\s*\[\s*(?:-?\d|NaN)')
+_ROWS_INSIDE = re.compile(rb'"[^"\n]{1,200}"\s*:\s*\[\s*\{\s*"')
+_BY_STEP = re.compile(rb'"[^"\n]{1,200}"\s*:\s*\{\s*"\d+"\s*:\s*(?:-?\d|NaN|"nan")')
+_ROWS = re.compile(rb'^\[\s*\{\s*"')
+_CHART = re.compile(rb"^\[\s*\[\s*\d{9,10}\.\d+\s*,\s*\d+\s*,")
+_KEY = re.compile(rb'"([^"\\\n]{1,200})"\s*:')
+Curve = tuple[str, Ints | None, list[Any], list[Any] | None]  # tag, steps, values, Unix seconds
+
+
+def sniff(head: bytes, path: Path) -> float:
+    """How sure it is that this document holds metrics, or (less so) settings."""
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text[:1] not in (b"{", b"[") or _NO_METRICS.search(path.name):
+        return 0.0
+    if text.startswith(b"{") and len(_GOLDEN.findall(text)) >= 3:
+        return 0.95
+    if _CHART.search(text):
+        return 0.8
+    known = [name.decode("utf-8", "replace") for name in _KEY.findall(text)[:500]]
+    stepped = any(_is_axis(name) for name in known)
+    if _ROWS.search(text) or _LISTED.search(text) or _BY_STEP.search(text):
+        if stepped or _known(known):
+            return 0.7
+    elif stepped and _ROWS_INSIDE.search(text):
+        return 0.6
+    if text.startswith(b"{") and _SETTINGS.search(path.stem) and (len(head) == HEAD or isinstance(decoded(head), dict)):
+        return 0.3
+    return 0.0
+
+
+def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:  # noqa: ARG001  rewritten as a whole
+    """Points of the rows, columns or values by step; facts of what else stands there."""
+    content = document(source)
+    start = len(content) - len(content.lstrip())
+    if content[start : start + 1] == b"[" and not _CHART.search(content[start:]):
+        yield from _rows(source, content, start)
+        return
+    whole = decoded(content)
+    if whole is None:
+        raise InputError("a JSON document that is incomplete or malformed", where=source.name, hint="Write it again")
+    found, missing = 0, {}
+    for tag, step, values, time in _curves(whole, source.path.stem):
+        points, left_out = _points(tag, step, values, time)
+        if points is not None:
+            found += 1
+            yield points
+        if left_out:
+            missing[tag] = left_out
+    if missing:
+        tags = ", ".join(sorted(missing))
+        message = f"{sum(missing.values()):,} values were not recorded (null or the text nan), of {tags}"
+        yield Note("placeholder", message, count=sum(missing.values()))
+    if isinstance(whole, dict):
+        if not found and (key := _longest_list(whole)):
+            at = re.search(rb'"' + re.escape(key.encode()) + rb'"\s*:\s*(?=\[)', content)
+            if at:
+                yield from _rows(source, content, at.end())
+        yield from (Fact(name, value, Place(source.name)) for name, value in flat(_without_curves(whole)))
+
+
+def _rows(source: Source, content: bytes, at: int) -> Iterator[Batch]:
+    starts, ends, complete = elements(content, at)
+    teller = Teller(source.name)
+    for table in tables(content, starts, ends):
+        yield from teller.tell(table)
+    yield from teller.notes()
+    if not complete:
+        line = content.count(b"\n") + 1
+        yield Note("cut-off", f"the list breaks off at line {line:,}; {len(starts):,} rows before were read", line)
+
+
+# ---- the shapes -----------------------------------------------------------------------------------------------------
+
+
+def _curves(whole: Any, name: str) -> Iterator[Curve]:
+    if isinstance(whole, list):
+        rows = [row for row in whole if isinstance(row, list) and len(row) == 3]
+        yield (
+            name,
+            np.array([int(row[1]) for row in rows], np.int64),
+            [row[2] for row in rows],
+            [row[0] for row in rows],
+        )
+        return
+    lists = {key: cells for key, cells in whole.items() if _are_numbers(cells)}
+    steps = next(
+        (key for key in lists if catalog.axis(key) == "step"), next((key for key in lists if key == "epoch"), None)
+    )
+    for key, cells in lists.items():
+        own = lists[steps] if steps and len(lists[steps]) == len(cells) else None
+        if key != steps:
+            yield key, None if own is None else np.array([int(step) for step in own], np.int64), cells, None
+    for key, value in whole.items():
+        if not isinstance(value, dict):
+            continue
+        inner = value.get("values") if isinstance(value.get("values"), dict) else value
+        if isinstance(inner, dict) and _are_steps(inner):
+            yield key, np.array([int(step) for step in inner], np.int64), list(inner.values()), None
+        elif _are_numbers(value.get("values")) and _are_numbers(value.get("steps")):
+            count = min(len(value["steps"]), len(value["values"]))
+            yield key, np.array(value["steps"][:count], np.int64), value["values"][:count], None
+        elif value and all(_are_numbers(cells) for cells in value.values()):
+            yield from _curves(value, key)
+
+
+def _points(tag: str, step: Ints | None, values: list[Any], time: list[Any] | None) -> tuple[Points | None, int]:
+    """The points of a curve, and how many places of it hold no value."""
+    logged = np.array([isinstance(cell, (int, float)) and not isinstance(cell, bool) for cell in values], np.bool_)
+    if not logged.any():
+        return None, len(values)
+    value = np.array([cell for cell, is_one in zip(values, logged, strict=True) if is_one], np.float64)
+    clock = None if time is None else _columns.unix_seconds(np.array(time, np.float64))[logged]
+    return Points(tag, None if step is None else step[logged], value, clock), int((~logged).sum())
+
+
+def _are_numbers(cells: object) -> bool:
+    return (
+        isinstance(cells, list)
+        and bool(cells)
+        and all(cell is None or (isinstance(cell, (int, float)) and not isinstance(cell, bool)) for cell in cells)
+    )
+
+
+def _are_steps(cells: object) -> bool:
+    """Whether an object holds values by step: keys are whole numbers, values numbers or "nan"."""
+    return (
+        isinstance(cells, dict)
+        and bool(cells)
+        and all(isinstance(key, str) and key.isdecimal() and len(key) < 19 for key in cells)
+        and all(cell is None or cell == "nan" or isinstance(cell, (int, float)) for cell in cells.values())
+    )
+
+
+def _longest_list(whole: dict[str, Any]) -> str:
+    """The key of the longest list of objects that have steps, "" where there is none."""
+    lists = {key: len(rows) for key, rows in whole.items() if isinstance(rows, list) and rows and _is_row(rows[0])}
+    return max(lists, key=lambda key: lists[key], default="")
+
+
+def _is_row(row: object) -> bool:
+    return isinstance(row, dict) and any(map(_is_axis, row))
+
+
+def _is_axis(name: str) -> bool:
+    return catalog.axis(name) == "step" or name == "epoch"
+
+
+def _without_curves(whole: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in whole.items()
+        if not (isinstance(value, dict) and (_are_steps(value) or isinstance(value.get("values"), (dict, list))))
+    }
+
+
+def _known(names: list[str]) -> bool:
+    return any(about.role in ("loss", "eval-loss", "score", "reward") for about in catalog.resolve(names).values())

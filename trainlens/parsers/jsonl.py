@@ -1,0 +1,85 @@
+"""JSON lines: one object a line, as most training loops, LLaMA-Factory, ms-swift, detectron2 and mmcv write them.
+
+Every key with a number is a metric, nested keys are joined by "/". A key may appear in any row; NaN and Infinity may be
+bare words or texts; texts are ignored unless they hold numbers. A line that is no object is left out and counted.
+
+The format: https://jsonlines.org. Trainers: https://github.com/hiyouga/LLaMA-Factory (trainer_log.jsonl),
+https://github.com/modelscope/ms-swift (logging.jsonl), https://detectron2.readthedocs.io (metrics.json).
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from trainlens.model import Batch, Checkpoint, Note
+from trainlens.parsers._json_rows import Rows, decoded
+from trainlens.parsers._row_blocks import encoding, row_blocks
+from trainlens.parsers._teller import Teller
+from trainlens.sources import Source
+
+
+def sniff(head: bytes, path: Path) -> float:
+    """How sure it is that these are lines of JSON objects."""
+    text = head.decode(encoding(head), "replace").encode() if encoding(head) != "utf-8" else head
+    lines = text.removeprefix(codecs.BOM_UTF8).split(b"\n")
+    whole = [line for line in lines[:-1] if line.strip(b" \r\t\0")][:200]
+    if not whole:  # one line alone, perhaps longer than the head
+        return 0.5 if isinstance(decoded(lines[-1]), dict) and path.suffix == ".jsonl" else 0.0
+    rows = [row for line in whole if isinstance(row := decoded(line), dict)]
+    if len(rows) * 2 < len(whole) or (len(rows) == 1 and path.suffix not in (".jsonl", ".ndjson")):
+        return 0.0
+    measured = sum(_has_number(row) for row in rows)
+    if not measured:
+        return 0.2 if path.suffix in (".jsonl", ".ndjson") else 0.0
+    return 0.85 if len(rows) == len(whole) else 0.75
+
+
+def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
+    """Points of all rows, facts of rows that hold settings or a summary, and notes of what was left out."""
+    state = cast(Mapping[str, Any], since.state) if since else {}
+    rows = Rows(state.get("shape"), state.get("line", 0))
+    teller = Teller(source.name, **state.get("teller", {}))
+    end, torn = since.offset if since else 0, b""
+    utf16 = encoding(source.head(4)) != "utf-8"
+    for block in row_blocks(source, end):
+        if block.torn and not isinstance(decoded(block.text), dict):
+            torn = block.text
+            break
+        yield from teller.tell(rows.read(block.text))
+        end = block.end
+        if block.torn:
+            rows.line -= 1  # what is appended to it ends this very line
+    yield from notes(rows, teller, torn)
+    if not source.compressed and not utf16:
+        yield Checkpoint(end, {"shape": rows.shape, "line": rows.line, "teller": teller.state()})
+
+
+def notes(rows: Rows, teller: Teller, torn: bytes) -> Iterator[Note]:
+    """What was left out: lines that are no objects, the unfinished last line, texts among numbers."""
+    if rows.bad:
+        count = len(rows.bad)
+        what = "malformed line (no JSON object) was" if count == 1 else "malformed lines (no JSON objects) were"
+        message = f"{count:,} {what} left out, the first is line {rows.bad[0]:,}"
+        yield Note("not-understood", message, rows.bad[0], count=count)
+    if rows.nul:
+        message = f"line {rows.nul[0]:,} holds NUL bytes, as after a power failure, and was left out"
+        yield Note("damaged", message, rows.nul[0], count=len(rows.nul))
+    if torn.strip(b" \r\t"):
+        line = rows.line + 1
+        if torn.strip(b"\0 \r\t"):
+            yield Note("cut-off", f"the last line ({line:,}) is incomplete and was left out", line)
+        else:
+            yield Note("damaged", f"the file ends in {len(torn):,} NUL bytes (line {line:,})", line)
+    yield from teller.notes()
+
+
+def _has_number(row: Mapping[str, Any]) -> bool:
+    return any(
+        (isinstance(value, (int, float)) and not isinstance(value, bool))
+        or (isinstance(value, dict) and _has_number(value))
+        or (isinstance(value, str) and value[:1] in "+-.0123456789NI")
+        for value in row.values()
+    )

@@ -1,0 +1,64 @@
+"""Console output of any trainer: names and numbers on lines, and what it says of failures.
+
+Dictionaries of the Hugging Face trainer (behind progress bars, quoted, as tensors), `key=value`, `key: value` between
+bars, commas or blanks, nanoGPT, llm.c, modded-nanogpt, torchtitan, nanotron, MaxText and their like. The step is found
+by name, in the progress bar, or is the position. A text without any metric still tells its events.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from trainlens.model import Batch, Checkpoint
+from trainlens.parsers import _text_reader
+from trainlens.parsers._lines import head_text
+from trainlens.parsers._megatron_columns import take
+from trainlens.parsers._pair_lines import PairLines
+from trainlens.parsers._text_events import EventLines, marked
+from trainlens.parsers._text_page import Page
+from trainlens.sources import Source
+
+_NOT_LOGS = frozenset((".py", ".md", ".rst", ".toml", ".yaml", ".yml", ".sh", ".json", ".jsonl", ".csv", ".tsv", ".html", ".ipynb", ".c", ".cpp", ".cu", ".h"))  # fmt: skip
+_LOG_LINE = re.compile(
+    r"^\W*(?:\w+[|: ])?\W*(?:\d{4}-\d\d-\d\d|\d\d/\d\d/\d{2,4}|[IWEF]\d{4}|\w{3} \w{3} [ \d]\d)[ T]\d?\d?:?\d\d:\d\d"
+    r"|\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b.*[:\]-]|\d+/\d+ \[\d+:\d+<|^\[rank\d+\]|^\s*\[\s*\d+\.\d{6}\] "
+)
+_LINES = 400  # of the head that are looked at
+
+
+def sniff(head: bytes, path: Path) -> float:
+    """0.6 for rows of metrics, 0.3 for what only looks like a log or tells a failure, 0 for other texts."""
+    text = head_text(head)
+    if not text.strip() or "\0" in text or path.suffix.lower() in _NOT_LOGS:
+        return 0.0
+    lines = [line for line in text.split("\n") if line.strip()]
+    looked = lines[:_LINES] + lines[_LINES:][-_LINES:]
+    if sum(line.lstrip().startswith(('{"', '[{"')) for line in looked) > len(looked) // 2:
+        return 0.0  # JSON lines
+    page = Page("")
+    reader = PairLines(page)
+    rows = sum(reader.read(line) for line in looked)
+    if rows >= 2 and rows * 20 >= len(looked):
+        return 0.6
+    logged = sum(bool(_LOG_LINE.search(line)) for line in looked)
+    if sum(line.startswith(("+ ", "++ ", "+++ ")) for line in looked) >= 4:
+        logged = len(looked)  # what a batch script prints under `set -x`
+    if rows or logged * 4 >= len(looked) or _fails(looked):
+        return 0.4 if rows and logged else 0.3
+    return 0.0
+
+
+def _fails(lines: list[str]) -> bool:
+    """Whether a failure is told."""
+    events = EventLines(Page(""))
+    of_interest = marked(lines)
+    for at, line in enumerate(lines):
+        if at in of_interest or events.busy:
+            events.read(line)
+    return bool(events.page.events)
+
+
+def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
+    return _text_reader.read(source, since, fast=take)

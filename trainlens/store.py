@@ -1,0 +1,164 @@
+"""Batches of the sources of one run → Run: order, restarts stitched, ranks, canonical names, one value a step.
+
+Tags stay as written until here; `catalog` gives them their meaning. Arrays are those of the parsers wherever a series
+is already one value a step in order, so that a run costs little more than its points.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from trainlens import catalog
+from trainlens._cache import cached
+from trainlens._export import export
+from trainlens._relate import File, Key, relate
+from trainlens._runs import Judged, assemble
+from trainlens._stitch import join
+from trainlens.model import NO_RANK, Batch, Checkpoint, Event, Fact, Note, Points, Run, SourceReport
+from trainlens.sources import Source
+
+__all__ = ["Builder", "cached", "export"]
+
+ONGOING = 60.0  # seconds since the last write within which a run counts as running
+STALE = 3600.0  # unless its own clock stopped longer ago: a copied log
+
+
+@dataclass
+class _Reading:
+    """What one source gave."""
+
+    source: Source
+    format: str
+    pieces: dict[str, dict[Key, list[Points]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    tags: dict[Key, str] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    points: int = 0
+    first_step: int | None = None
+    last_step: int | None = None
+
+    def take(self, points: Points, prefix: str, rank: int) -> None:
+        if not len(points.value):
+            return
+        tag = prefix + points.tag
+        bare, of_tag = catalog.split_rank(tag)
+        rank = points.rank if points.rank != NO_RANK else of_tag if of_tag != NO_RANK else rank
+        self.pieces[points.run][bare, rank].append(points)
+        self.tags.setdefault((bare, rank), tag)
+        self.points += len(points.value)
+        if points.step is not None:
+            low, high = int(points.step.min()), int(points.step.max())
+            self.first_step = low if self.first_step is None else min(low, self.first_step)
+            self.last_step = high if self.last_step is None else max(high, self.last_step)
+
+    def report(self) -> SourceReport:
+        notes = self.notes
+        if not self.points and not self.events and not notes:
+            notes = [Note("no-points", "no points of any metric in this file")]
+        return SourceReport(
+            self.source.name, self.format, self.points, self.first_step, self.last_step, self.source.size, tuple(notes)
+        )
+
+
+class Builder:
+    """Collects the batches of the sources of one run; `runs` may be several, when a source names several."""
+
+    def __init__(self, name: str, path: str) -> None:
+        self.name = name
+        self.path = path
+        self._readings: list[_Reading] = []
+
+    def add(self, source: Source, parser: str, prefix: str, batches: Iterable[Batch]) -> int:
+        """Take all batches of a source; its tags get the prefix. Returns the number of points. Catches nothing."""
+        reading = _Reading(source, parser)
+        self._readings.append(reading)
+        found = catalog.split_rank(PurePath(source.name).stem)
+        rank = found[1] if "rank" in source.name.lower() else NO_RANK
+        for batch in batches:
+            if isinstance(batch, Points):
+                reading.take(batch, prefix, rank)
+            elif isinstance(batch, Event):
+                reading.events.append(batch)
+            elif isinstance(batch, Fact):
+                reading.facts.append(batch)
+            elif isinstance(batch, Note):
+                reading.notes.append(batch)
+            elif not isinstance(batch, Checkpoint):
+                raise TypeError(f"the parser {parser} yields {type(batch).__name__}, which is no batch")
+        return reading.points
+
+    def runs(self) -> list[Run]:
+        """The runs, by name. The batches are given up on the way, so this answers once."""
+        readings, self._readings = self._readings, []
+        names = sorted({run for reading in readings for run in reading.pieces}) or [""]
+        only_named = "" not in names
+        runs: list[Run] = []
+        for name in names:
+            files = [_file(index, reading, name) for index, reading in enumerate(readings) if name in reading.pieces]
+            silent = [index for index, reading in enumerate(readings) if not reading.pieces]
+            groups = _groups(files)
+            for group in groups:
+                title = f"{self.name}/{name}" if name else self.name
+                if len(groups) > 1:
+                    title += f"/{PurePath(group[0].name).stem}"
+                told = sorted({file.index for file in group} | (set(silent) if group is groups[0] else set()))
+                runs.append(self._run(title, name, group, [(at, readings[at]) for at in told], only_named))
+        return runs
+
+    def _run(
+        self, title: str, name: str, files: Sequence[File], readings: Sequence[tuple[int, _Reading]], only_named: bool
+    ) -> Run:
+        position = {at: place for place, (at, _) in enumerate(readings)}
+        for file in files:
+            file.index = position[file.index]
+        belongs = {name, ""} if only_named else {name}
+        facts = tuple(fact for _, reading in readings for fact in reading.facts if fact.run in belongs)
+        events = [event for _, reading in readings for event in reading.events if event.run in belongs]
+        judged = assemble(files, events)
+        return Run(
+            name=title,
+            path=self.path,
+            series=judged.series,
+            sources=tuple(reading.report() for _, reading in readings),
+            events=tuple(sorted([*events, *judged.events], key=_event_order)),
+            facts=facts + judged.facts,
+            notes=judged.notes,
+            attempts=judged.attempts,
+            ongoing=_ongoing(readings, judged),
+        )
+
+
+def _file(index: int, reading: _Reading, run: str) -> File:
+    pieces = reading.pieces.pop(run)
+    joined: dict[Any, Any] = {}
+    columns = {key: join(pieces.pop(key), reading.tags[key], joined) for key in list(pieces)}
+    return File(index, reading.source.name, reading.format, columns)
+
+
+def _groups(files: Sequence[File]) -> list[list[File]]:
+    """The files of each run that they turn out to be of, in the order of their sessions; [[]] without files."""
+    groups: dict[int, list[File]] = defaultdict(list)
+    for file in relate(files):
+        groups[file.group].append(file)
+    return [groups[number] for number in sorted(groups)] or [[]]
+
+
+def _event_order(event: Event) -> tuple[bool, int, bool, float]:
+    return event.step is None, event.step or 0, event.time is None, event.time or 0.0
+
+
+def _ongoing(readings: Sequence[tuple[int, _Reading]], judged: Judged) -> bool:
+    now = time.time()
+    written = max((reading.source.modified for _, reading in readings), default=0.0)
+    if not 0 <= now - written < ONGOING:
+        return False
+    last = max((float(np.nanmax(s.time)) for s in judged.series if np.isfinite(s.time).any()), default=now)
+    return now - last < STALE
