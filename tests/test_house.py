@@ -28,7 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("model", "signals", "_signals", "citations", "errors", "engines", "figures"),
     ("plugins", "sources", "_grouping", "settings", "catalog", "_metrics"),
     (*SEAMS, "store", "_stitch", "_stitcher", "_relate", "_attempts", "_runs", "_cache", "_export"),
-    ("analysis", "digest", "watch", "compare", "pages"),
+    ("analysis", "digest", "explanation", "watch", "compare", "pages"),
     ("cli", "_delivery", "_"),
     ("__main__", "__init__"),
 )

@@ -169,6 +169,7 @@ def test_steps_that_overflow_32_bits_are_counted_on() -> None:
     run = one(points(steps, falling(15)))
     assert list(loss(run).step) == [655_360_000 * k for k in range(15)]
     assert len(run.attempts) == 1
+    assert kinds(run) == ["damaged"]
 
 
 def test_evaluations_that_count_epochs_are_marked() -> None:
@@ -321,6 +322,11 @@ def test_a_file_without_points_says_so() -> None:
 def test_prefixes_are_put_before_tags() -> None:
     (run,) = runs(("validation/events", [points([0, 1], [1, 2], tag="epoch_loss")]), prefix="validation/")
     assert [(series.metric, series.tag) for series in run.series] == [("eval/loss", "validation/epoch_loss")]
+
+
+def test_benchmarks_take_no_prefix() -> None:
+    (run,) = runs(("eval/results.json", [points([0, 1], [0.1, 0.2], tag="bench/gsm8k")]), prefix="eval/")
+    assert [series.metric for series in run.series] == ["bench/gsm8k"]
 
 
 def test_units_of_the_catalogue_are_applied_to_values_and_not_to_raw() -> None:

@@ -44,7 +44,7 @@ class Told:
             yield Note("no-steps", text, count=len(self.stepless))
         if self.wrapped:
             text = f"the step of {names(self.wrapped)} overflows 32 bits and turns negative: counted on past 2^31"
-            yield Note("no-steps", text, count=len(self.wrapped))
+            yield Note("damaged", text, count=len(self.wrapped))
         if self.doubled:
             steps = max(self.doubled.values())
             text = f"several values at one step for {names(self.doubled)}: their mean is kept ({steps:,} steps)"

@@ -7,38 +7,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from trainlens import __version__, digest, engines, plugins, store
+from trainlens import __version__, digest, engines, explanation, plugins, store
 from trainlens.errors import InputError
 from trainlens.model import (
     Batch,
     Check,
-    Cost,
     Diagnosis,
-    Evidence,
     Finding,
-    Note,
     NotApplicable,
+    Note,
     NotEnoughData,
     Run,
     RunDiagnosis,
     SourceReport,
     Summary,
-    Verdict,
 )
 from trainlens.settings import Settings
 from trainlens.sources import HEAD, RunFiles, Source, find, group
 
 Progress = Callable[[str, int, int], None]  # name of the run, how many are done, of how many
-
-SEVERITY_ORDER = {"error": 0, "warning": 1, "info": 2}
-OUTCOME_ORDER = {"supported": 0, "ruled-out": 1, "not-measured": 2}
 
 
 @dataclass(frozen=True)
@@ -206,7 +199,7 @@ def diagnose(run: Run, settings: Settings, now: float) -> RunDiagnosis:
             checks.append(check)
             raw += found
     outcome = digest.result(run, now)
-    findings = explained(run, [_completed(run, finding, settings, outcome.gpus) for finding in raw])
+    findings = explanation.explained(run, raw, settings, outcome.gpus)
     return RunDiagnosis(
         name=run.name,
         path=run.path,
@@ -263,74 +256,3 @@ def _has(run: Run, need: str) -> bool:
 
 def _since(begin: float) -> float:
     return round(time.perf_counter() - begin, 6)
-
-
-def _completed(run: Run, finding: Finding, settings: Settings, gpus: int | None) -> Finding:
-    """The finding with its times, the origin of its limits and the GPU time it cost."""
-    clock = run.get(finding.metric) if finding.metric else None
-    if clock is None or not np.isfinite(clock.time).any():
-        clock = run.get("train/loss")
-    times = {}
-    for field, step in (("first_time", finding.first_step), ("last_time", finding.last_step)):
-        if getattr(finding, field) is None and step is not None and clock is not None and len(clock):
-            at = min(int(np.searchsorted(clock.step, step)), len(clock) - 1)
-            times[field] = float(clock.time[at]) if np.isfinite(clock.time[at]) else None
-    cost = finding.cost
-    if cost is not None and cost.seconds is not None and cost.gpu_seconds is None and gpus:
-        cost = Cost(cost.seconds, cost.seconds * gpus)
-    evidence = tuple(_with_origin(one, settings) for one in finding.evidence)
-    return replace(finding, cost=cost, evidence=evidence, **times)
-
-
-def _with_origin(evidence: Evidence, settings: Settings) -> Evidence:
-    detector, dot, option = evidence.limit_name.partition(".")
-    if not dot or evidence.limit_origin:
-        return evidence
-    return replace(evidence, limit_origin=settings.origin_of(detector, option))
-
-
-def explained(run: Run, findings: Sequence[Finding]) -> list[Finding]:
-    """The findings in the order they are told, each with its id, its causes tested and what it is told inside of."""
-    ordered = sorted(findings, key=_order)
-    counts: dict[str, int] = {}
-    named: list[Finding] = []
-    for finding in ordered:
-        counts[finding.detector] = counts.get(finding.detector, 0) + 1
-        named.append(replace(finding, id=f"{finding.detector}-{counts[finding.detector]}"))
-    sets = plugins.load_all("causes").values()
-    told = []
-    for finding in named:
-        tests = [cause for causes in sets if finding.detector in causes.EXPLAINS for cause in causes.CAUSES]
-        verdicts = sorted((cause(finding, run) for cause in tests), key=lambda one: OUTCOME_ORDER[one.verdict])
-        told.append(replace(finding, part_of=_told_inside(finding, named), **_with_causes(finding, verdicts)))
-    return told
-
-
-def _order(finding: Finding) -> tuple[Any, ...]:
-    sure = 1.0 if finding.confidence is None else finding.confidence
-    first = -1 if finding.first_step is None else finding.first_step
-    return SEVERITY_ORDER[finding.severity], not finding.ongoing, -sure, first, finding.detector, finding.metric or ""
-
-
-def _with_causes(finding: Finding, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    remedies = [verdict.remedy for verdict in verdicts if verdict.verdict == "supported" and verdict.remedy]
-    actions = tuple(dict.fromkeys((*remedies, *finding.actions)))[:3]
-    return {"causes": tuple(verdicts), "actions": actions}
-
-
-def _told_inside(finding: Finding, findings: Sequence[Finding]) -> str | None:
-    """The id of a graver finding that this one is a part of: its detector names the other's, and their steps touch."""
-    inside: tuple[str, ...] = getattr(plugins.load("detectors", finding.detector), "TOLD_INSIDE", ())
-    for other in findings:
-        if other.detector in inside and other is not finding and _touch(finding, other):
-            return other.id
-    return None
-
-
-def _touch(finding: Finding, other: Finding) -> bool:
-    if None in (finding.first_step, finding.last_step, other.first_step, other.last_step):
-        return False
-    assert finding.first_step is not None and finding.last_step is not None
-    assert other.first_step is not None and other.last_step is not None
-    slack = max(20, (other.last_step - other.first_step) // 10)
-    return finding.first_step <= other.last_step + slack and other.first_step <= finding.last_step + slack

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -28,6 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+TableFormat = Literal["parquet", "arrow", "csv", "jsonl"]
 Paths = Annotated[
     list[str], typer.Argument(metavar="PATH...", help="Log files or run directories.", show_default=False)
 ]
@@ -214,17 +215,22 @@ def _settings(flags: dict[str, Any], sets: list[str] | None, config: str | None,
     return settings.load({**flags, "cache": False if no_cache else None}, sets or [], config=config)
 
 
-def _table_format(given: str | None, output: str) -> str:
+def _table_format(given: str | None, output: str) -> TableFormat:
     from trainlens.errors import SettingsError
     from trainlens.settings import nearest
 
-    endings = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".csv": "csv", ".jsonl": "jsonl"}
-    chosen = given or ("csv" if output == "-" else endings.get(Path(output).suffix.lower()))
-    if chosen is None:
+    endings: dict[str, TableFormat] = {
+        ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".csv": "csv", ".jsonl": "jsonl", "-": "csv"
+    }  # fmt: skip
+    chosen = endings.get(output if output == "-" else Path(output).suffix.lower())
+    if given is not None:
+        chosen = next((known for known in endings.values() if known == given), None)
+    if chosen is None and given is None:
         raise SettingsError("the ending tells no format", where=f"--output {output}", hint="Name one with --format")
-    if chosen not in endings.values():
-        hint = nearest(chosen, set(endings.values()))
-        raise SettingsError(f"there is no format {chosen!r}", where="--format", hint=hint)
+    if chosen is None:
+        raise SettingsError(
+            f"there is no format {given!r}", where="--format", hint=nearest(str(given), set(endings.values()))
+        )
     return chosen
 
 

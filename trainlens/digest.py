@@ -116,10 +116,11 @@ def _block_numbers(value: Floats, starts: Ints) -> tuple[Floats, Floats, Floats]
     """Smallest, median and largest value of each block."""
     if len(starts) == len(value):
         return value, value, value
-    low, high = np.minimum.reduceat(value, starts), np.maximum.reduceat(value, starts)
-    ends = np.append(starts[1:], len(value))
-    middle = np.array([np.median(value[start:end]) for start, end in zip(starts, ends, strict=True)])
-    return low, middle, high
+    counts = np.diff(np.append(starts, len(value)))
+    block = np.repeat(np.arange(len(starts)), counts)
+    ordered = value[np.lexsort((value, block))]
+    upper, lower = ordered[starts + counts // 2], ordered[starts + (counts - 1) // 2]
+    return ordered[starts], 0.5 * (lower + upper), ordered[starts + counts - 1]
 
 
 def _gaps(step: Ints, drawn: Ints) -> tuple[int, ...]:

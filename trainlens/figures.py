@@ -18,8 +18,10 @@ def number(value: Number, unit: str = "") -> str:
     """Three to four figures and the unit: 48,000 · 554 k · 2.64 M · 6 % · 4.2e-4 · 31.5 GiB · 7.53 s; "–" for none."""
     if value is None:
         return "–"
-    if isinstance(value, str) or not math.isfinite(value):
-        return str(value).replace("inf", "Infinity").replace("nan", "NaN")
+    if isinstance(value, str):
+        return value
+    if not math.isfinite(value):
+        return figures(value, 1)
     if unit == "share":
         return f"{figures(value * 100, 3)}{NBSP}%"
     if unit == "s":
@@ -31,6 +33,8 @@ def number(value: Number, unit: str = "") -> str:
 
 def figures(value: float, figures: int) -> str:
     size = abs(value)
+    if not math.isfinite(value):
+        return str(value).replace("inf", "Infinity").replace("nan", "NaN")
     if size >= 1e15 or (0 < size < 1e-3):
         mantissa, _, exponent = f"{value:.2e}".partition("e")
         return _trim(mantissa) + f"e{int(exponent)}"

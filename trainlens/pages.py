@@ -154,7 +154,8 @@ def _metrics(run: Run) -> list[tuple[str, ...]]:
 
 def _time(group: Sequence[Series]) -> str:
     times = [one for series in group for one in (float(series.time[0]), float(series.time[-1])) if one == one]
-    return f"{moment(min(times))} – {moment(max(times))}" if times else "–"
+    ends = dict.fromkeys((moment(min(times)), moment(max(times)))) if times else ["–"]
+    return " – ".join(ends)
 
 
 def _range(first: int | None, last: int | None) -> str:

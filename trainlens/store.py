@@ -48,7 +48,7 @@ class _Reading:
     def take(self, points: Points, prefix: str, rank: int) -> None:
         if not len(points.value):
             return
-        tag = prefix + points.tag
+        tag = points.tag if points.tag.startswith("bench/") else prefix + points.tag  # a score is of no split
         bare, of_tag = catalog.split_rank(tag)
         rank = points.rank if points.rank != NO_RANK else of_tag if of_tag != NO_RANK else rank
         self.pieces[points.run][bare, rank].append(points)

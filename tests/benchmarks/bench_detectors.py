@@ -40,7 +40,7 @@ def run_with(points: int) -> Run:
     parts = {f"loss/part{i}": power_law(points, i) for i in range(3)}
     others = {name: np.random.default_rng(7).uniform(0.4, 0.6, points) for name in OTHERS}
     layers = {f"act_std/layer{i}": np.random.default_rng(i).uniform(0.9, 1.1, points) for i in range(8)}
-    about = {name: ("loss", "lower") for name in parts}
+    about = dict.fromkeys(parts, ("loss", "lower"))
     return run_of({"train/loss": power_law(points, 11), **parts, **others, **layers}, about=about)  # type: ignore[arg-type]
 
 

@@ -2,9 +2,9 @@
 
     python -m tests.benchmarks.bench_jsonl --rows 1000000
 
-Rows are those of a Hugging Face run: eight keys, every fiftieth row an evaluation with keys of its own. Four files: clean;
-with NaN, infinities, junk lines and a cut tail (which polars refuses, so it is timed on the clean file); with a null in
-each row; with a text in each row. Each reading is a process of its own; CPU seconds and peak memory are compared.
+Rows are those of a Hugging Face run: eight keys, every fiftieth row an evaluation with keys of its own. Four files:
+clean; with NaN, infinities, junk lines and a cut tail (which polars refuses, so it is timed on the clean file); with a
+null in each row; with a text in each row. Each reading is a process of its own; CPU seconds and peak memory count.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -27,7 +28,7 @@ _ITERATION = re.compile(r"iteration +(\d+)/")
 _NOISE = (
     "WARNING:megatron.core.rerun_state_machine:Implicit initialization of Rerun State Machine!",
     "> building train, validation, and test datasets ...",
-    "/usr/lib/python3/site-packages/torch/utils/checkpoint.py:87: UserWarning: None of the inputs have requires_grad=True",
+    "/usr/lib/python3/torch/utils/checkpoint.py:87: UserWarning: None of the inputs have requires_grad=True",
     "saving checkpoint at iteration   {:7d} to /ckpt in torch_dist format",
 )
 RULE = "-" * 105
@@ -109,18 +110,15 @@ def generic(path: Path) -> float:
 def one_re(path: Path, pattern: str) -> int:
     """One expression for the lines of a format, its groups as numbers; the number of rows."""
     search = re.compile(pattern).search
-    rows = []
     with path.open() as file:
-        for line in file:
-            if record := search(line):
-                rows.append([float(group) for group in record.groups() if group is not None])
-    return len(rows)
+        found = (search(line) for line in file)
+        return len([[float(group) for group in record.groups() if group is not None] for record in found if record])
 
 
-def ours(parser: object, path: Path) -> tuple[float, int]:
+def ours(parser: ModuleType, path: Path) -> tuple[float, int]:
     """Sum of the training losses and number of points."""
     total, count = 0.0, 0
-    for batch in parser.read(Source.of(path)):  # type: ignore[attr-defined]
+    for batch in parser.read(Source.of(path)):
         if isinstance(batch, Points):
             count += len(batch.value)
             total += float(batch.value.sum()) if batch.tag == "lm loss" else 0.0
@@ -151,7 +149,7 @@ def main() -> None:
         write_megatron(path, lines)
         assert np.isclose(generic(path), ours(megatron, path)[0], rtol=1e-9)
         slow, fast = cpu(lambda: generic(path), 1), cpu(lambda: ours(megatron, path), times)
-        print(f"Megatron   {path.stat().st_size / 1e6:4.0f} MB  re {slow:6.2f} s  trainlens {fast:6.2f} s  ×{slow / fast:.1f}")
+        print(_result("Megatron", path, slow, fast))
         for name, parser, write, pattern in (
             ("DeepSpeed", deepspeed, write_deepspeed, _DEEPSPEED),
             ("step:loss", key_value_text, write_generic, _STEP_LOSS),
@@ -159,7 +157,12 @@ def main() -> None:
             write(path, lines)
             slow = cpu(lambda: one_re(path, pattern), times)  # noqa: B023
             fast = cpu(lambda: ours(parser, path), times)  # noqa: B023
-            print(f"{name:10} {path.stat().st_size / 1e6:4.0f} MB  re {slow:6.2f} s  trainlens {fast:6.2f} s  ×{slow / fast:.2f}")
+            print(_result(name, path, slow, fast))
+
+
+def _result(name: str, path: Path, slow: float, fast: float) -> str:
+    size = path.stat().st_size / 1e6
+    return f"{name:10} {size:4.0f} MB   re {slow:6.2f} s   trainlens {fast:6.2f} s   ×{slow / fast:.2f}"
 
 
 if __name__ == "__main__":

@@ -55,6 +55,14 @@ def test_vanishing_gradients(norm: Any, expected: str) -> None:
     assert found({"grad_norm": norm})["Vanishing gradients"] == expected
 
 
+def test_gradients_of_a_solved_task_have_not_vanished() -> None:
+    curves = {
+        "train/loss": np.r_[np.full(50, 10.0), np.full(N - 50, 0.005)],
+        "grad_norm": np.r_[np.full(50, 3.0), np.full(N - 50, 0.01)],
+    }
+    assert found(curves)["Vanishing gradients"] == "ruled-out"
+
+
 def test_dead_activations() -> None:
     alive = {f"act_std/layer{at}": np.full(N, 0.8) for at in range(4)}
     assert found(alive)["Dead activations"] == "ruled-out"

@@ -59,6 +59,7 @@ def test_learning_rate(lr: Any, expected: str) -> None:
         (bumped(AT, 8.0), "supported"),
         (bumped(AT + 8, 8.0), "ruled-out"),  # only after the loss
         (bumped(100, 8.0), "ruled-out"),  # long before
+        (bumped(AT - 40, 8.0), "ruled-out"),  # over before it began
         (bumped(AT - 6, 0.55), "ruled-out"),  # unusual, not large
         (bumped(AT - 6, 0.01), "ruled-out"),  # downward
         (np.full(N, 1.0), "ruled-out"),

@@ -155,3 +155,14 @@ def fires(
 ) -> list[tuple[int | None, int | None, str]]:
     """(first step, last step, severity) of each finding."""
     return [(one.first_step, one.last_step, one.severity) for one in findings(detector, curves, **options)]
+
+
+def falling(
+    points: int = 1000, *, start: float = 8.0, end: float = 2.5, scatter: float = 0.012, seed: int = 0, tails: int = 0
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """A healthy loss: a power law from start towards end; scatter is a share of it, normal or Student-t (`tails`)."""
+    chance = np.random.default_rng(seed)
+    noise = chance.standard_t(tails, points) if tails else chance.normal(size=points)
+    steps = np.arange(points) / (0.004 * points)
+    law = end + (start - end) * (steps + 1) ** -0.6
+    return np.asarray(law * np.exp(scatter * noise))

@@ -27,6 +27,7 @@ def lowered(first: int, last: int, factor: float) -> Any:
         (lowered(300, N, 0.0), 300, N, "error"),
         ({**lowered(1, N, 1e-5), "train/loss": STUCK}, 13, N, "error"),
         ({**lowered(1, N, 1e-5), "train/loss": LEARNED}, 13, N, "warning"),
+        ({**lowered(1, N, 0.0), "train/loss": LEARNED}, 13, N, "info"),
     ],
 )
 def test_fires(curves: Any, first: int, last: int, severity: str) -> None:

@@ -34,6 +34,7 @@ def but(curve: Any, first: int, last: int, change: Callable[[Any], Any]) -> Any:
         (but(COSINE, 400, N, lambda rate: rate * 1e-5), 401, "error"),
         (but(COSINE, 400, N, lambda rate: COSINE[: len(rate)]), 401, "warning"),
         (but(CONSTANT, 400, 500, lambda rate: rate * 0), 401, "error"),
+        ({"lr": 1e-7 * np.r_[np.ones(100), (np.arange(900) % 180) / 180]}, 101, "warning"),
         (but(CONSTANT, 0, N, lambda rate: rate * 0), 1, "error"),
         (but(CONSTANT, 0, 100, lambda rate: rate * 0), 1, "error"),
         (but(CONSTANT, 300, 310, lambda rate: rate * np.nan), 301, "error"),

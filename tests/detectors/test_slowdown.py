@@ -67,6 +67,12 @@ def test_running_clock_goes_before_a_running_mean() -> None:
     assert found.evidence[0].observed == pytest.approx(2.0)
 
 
+def test_the_time_of_each_row_is_no_running_clock() -> None:
+    curves = {"time": times() * after(600, 2.0)}
+    run = run_of({"train/loss": 2 + 0.01 * NOISE, **curves}, about={"time": ("clock", "none")})
+    assert isinstance(answer("slowdown", run), NotApplicable)
+
+
 def test_cost_is_the_time_beyond_the_earlier_level() -> None:
     (found,) = findings(
         "slowdown", run_of({"step_time": 0.5 * after(601, 1.4) * times(1, 0.002)}, facts={"world_size": 8})

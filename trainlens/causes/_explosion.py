@@ -17,9 +17,10 @@ from trainlens.causes._measure import (
 )
 from trainlens.figures import NBSP, counted, figures, number
 from trainlens.model import Evidence, Finding, Run, Series, Verdict
-from trainlens.signals import mad
+from trainlens.signals import episodes, mad
 
 LEAD = 50  # points before the onset in which a forerunner counts
+_HELD = 10  # points in its band after which a leap of the gradient norm is over
 _SAME_RATE = 0.95  # a rate this near to that of the onset had been carried
 _LEAP = 1.5  # a rate this many times the one before has leapt
 _CARRIED = 0.1  # share of the points before the onset that must have carried the rate
@@ -92,8 +93,14 @@ def gradient(finding: Finding, run: Run) -> Verdict:
     evidence = Evidence("peak of the gradient norm", "grad_norm", first, last, peak, level, limit)
     if not out.any():
         return ruled_out(cause, f"grad_norm stayed in its band ({band}): at most {number(peak)} around it.", evidence)
-    left = int(near_step[out][0])
-    slack = _reach(series) // LEAD
+    onset, slack = int(np.searchsorted(near_step, first)), _reach(series) // LEAD
+    # An earlier leap that was over by the onset is another story.
+    open_at = [begin for begin, end in episodes(out, _HELD) if end >= onset - _HELD]
+    if not open_at:
+        return ruled_out(
+            cause, f"grad_norm was back in its band ({band}) {_HELD} points before and stayed in it.", evidence
+        )
+    left = int(near_step[open_at[0]])
     if left > first + slack:
         late = f"grad_norm left its band ({band}) at step {left:,}, {counted(left - first, 'step')} after."
         return ruled_out(cause, late, evidence)

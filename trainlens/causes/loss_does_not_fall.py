@@ -23,6 +23,7 @@ _DECAYED = 0.01
 _SMALL_NORM = 1e-3
 _FAINT = 0.01
 _ABOVE_UNIFORM = 1.5
+_LEARNED = 0.05  # of the first loss: below it there is little left to learn, and gradients are small for that
 
 
 def learning_rate(finding: Finding, run: Run) -> Verdict:
@@ -70,6 +71,10 @@ def vanishing_gradients(finding: Finding, run: Run) -> Verdict:
     first, last = bounds(finding, run)
     norm, early = float(np.median(inside)), float(np.median(finite(series)[1][:20]))
     evidence = Evidence("gradient norm in it", "grad_norm", first, last, norm, early, _SMALL_NORM)
+    loss = _inside(run.get("train/loss"), finding, run)
+    if loss is not None and abs(np.median(loss)) < _LEARNED * abs(finite(run.get("train/loss") or series)[1][0]):
+        told = f"grad_norm is {number(norm)} in it, as small as a loss of {number(float(np.median(loss)))} lets it be."
+        return ruled_out(cause, told, evidence)
     if norm < _SMALL_NORM or norm < _FAINT * early:
         told = f"grad_norm is {number(norm)} in it, against {number(early)} at the start (limit {number(_SMALL_NORM)})."
         return supported(

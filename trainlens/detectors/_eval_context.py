@@ -6,6 +6,7 @@ import numpy as np
 
 from trainlens.detectors._loss_context import Curve, judged
 from trainlens.model import Floats, Run, Series
+from trainlens.signals import rolling_median
 
 
 def eval_losses(run: Run) -> list[Series]:
@@ -35,7 +36,5 @@ def share_an_axis(held_out: Series, train: Series) -> bool:
 def levels_at(train: Curve, steps: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Floats:
     """Median training loss around each of some steps (a twentieth of its points, at least 5)."""
     half = max(2, len(train) // 40)
-    at = np.searchsorted(train.step, steps)
-    return np.array(
-        [train.level(max(0, i - half), min(len(train), i + half + 1)) for i in np.minimum(at, len(train) - 1)]
-    )
+    at = np.minimum(np.searchsorted(train.step, steps), len(train) - 1)
+    return rolling_median(train.value, half)[at]

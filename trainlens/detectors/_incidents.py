@@ -99,12 +99,14 @@ def root(events: Sequence[Event]) -> Event:
     for kind in _FIRST:
         if found := [event for event in events if event.kind == kind]:
             return found[0]
+    ranked = [event for event in events if event.rank >= 0]
+    events = ranked or list(events)  # what a launcher's own helpers print is no rank's fault
     own = [event for event in events if event.kind not in _VICTIMS and not (
         event.kind == "traceback" and any(word in event.text.lower() for word in _SIGNALS))]  # fmt: skip
     traced = [event for event in own if event.kind == "traceback"]
     if own and own[0].kind.startswith("nccl") and traced and "nccl" not in traced[0].text.lower():
         return traced[0]  # the other ranks wait in a collective for the one that failed
-    return (own or list(events))[0]
+    return (own or events)[0]
 
 
 def quoted(event: Event, most: int) -> str:

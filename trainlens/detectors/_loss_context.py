@@ -165,8 +165,8 @@ def is_dead(run: Run, first: int, last: int) -> bool:
             continue
         inside = series.value[(series.step >= first) & (series.step <= last)]
         known = series.value[series.finite]
-        if len(inside) >= 5 and len(known):
-            limit = floor * float(np.abs(known).max())
+        if len(inside) >= 5:
+            limit = floor * float(np.abs(known).max()) if len(known) else 0.0
             if np.mean(~(np.abs(inside) > limit)) > 0.9:
                 return True
     return False

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from trainlens.detectors._loss_context import Curve, interval
 from trainlens.model import Floats
-from trainlens.signals import block_means, block_noise, fit_line
+from trainlens.signals import block_means, block_noise, fit_line, rolling_median
 
 _MOST = 2000  # blocks that lines are fitted to
 _KINKS = 16
@@ -45,12 +45,12 @@ def find_flat(
     n = len(blocks.value)
     for kink in np.unique(np.geomspace(max(20, n * 0.03), n * 0.55, _KINKS).astype(int)).tolist():
         if kink * blocks.size > begin and _is_flat(blocks, kink, n, slope, fall):
-            return Flat(kink * blocks.size, end - 1, True)
+            return Flat(_onset(blocks, kink, n) * blocks.size, end - 1, True)
     for stop in sorted({int(share * n) for share in _ENDS}, reverse=True):
         for kink in np.unique(np.geomspace(max(20, n * 0.03), 0.8 * stop, _KINKS).astype(int)).tolist():
             free = kink * blocks.size > begin and not taken[kink * blocks.size : stop * blocks.size].any()
             if free and stop - kink >= 0.12 * n and _is_stretch(blocks, kink, stop, slope, fall):
-                return Flat(kink * blocks.size, stop * blocks.size - 1, False)
+                return Flat(_onset(blocks, kink, stop) * blocks.size, stop * blocks.size - 1, False)
     return None
 
 
@@ -78,6 +78,16 @@ def _is_flat(blocks: _Blocks, kink: int, stop: int, slope: float, fall: float) -
     rest = float(np.median(y[kink : kink + third]) - np.median(y[stop - third : stop]))
     flat = max(fall * level, 2.5 * blocks.noise / third**0.5)
     return (on - 2 * doubt) / down < slope and -2 * flat < rest < flat
+
+
+def _onset(blocks: _Blocks, kink: int, stop: int) -> int:
+    """The block from which on the level is that of the flat part; `kink` is only near it."""
+    y = blocks.value[:stop]
+    width = max(2, len(blocks.value) // 100)
+    level = float(np.median(y[(kink + stop) // 2 :]))
+    high = rolling_median(y[kink:], width) > level + max(0.004 * level, 3 * blocks.noise / (2 * width) ** 0.5)
+    above = np.flatnonzero(high[: len(high) // 2])
+    return kink + (int(above[-1]) + 1 if len(above) else 0)
 
 
 def _is_stretch(blocks: _Blocks, kink: int, stop: int, slope: float, fall: float) -> bool:

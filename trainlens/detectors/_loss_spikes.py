@@ -170,7 +170,11 @@ def _early(curve: Curve, found: list[Spike]) -> list[Spike]:
     added = []
     for first, last in episodes(value > 1.3 * start, int(np.clip(n // 40, 5, 50))):
         peak = first + int(np.argmax(value[first : last + 1]))
-        if value[peak] <= max(1.5, np.exp(6 * scatter)) * start or last == first:
+        beyond = last - first >= 3 and float(np.median(value[first : last + 1])) > float(curve.value[last + 1 :].max())
+        least = (
+            1.5 if beyond else max(1.5, float(np.exp(6 * scatter)))
+        )  # beyond all that the run's scatter ever reaches
+        if value[peak] <= least * start or last == first:
             continue
         found = [spike for spike in found if not first - 5 <= spike.first <= last + 5]
         height = float(value[peak] - start)
@@ -208,12 +212,13 @@ def _joined(spikes: list[Spike]) -> list[Spike]:
 
 
 def followed(value: Floats, spike: Spike, limits: Limits) -> Spike:
-    """With the first point whose running mean is back within a share of the height over the level."""
+    """With the first point that is back within a share of the height over the level, as is the mean from there on."""
     after = value[spike.last + 1 :]
     window = max(3, min(25, len(after) // 8))
     if len(after) < window:
         return spike
     sums = np.cumsum(np.r_[0.0, after])
     means = (sums[window:] - sums[:-window]) / window
-    back = np.flatnonzero(means < spike.base + limits.recovery * spike.height)
+    level = spike.base + limits.recovery * spike.height
+    back = np.flatnonzero((means < level) & (after[: len(means)] < level))
     return replace(spike, back=spike.last + 1 + int(back[0])) if len(back) else spike

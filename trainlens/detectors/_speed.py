@@ -11,6 +11,7 @@ from trainlens.model import Floats, Ints, Run, Series
 from trainlens.signals import interpolate_last, mad, rolling_median
 
 MILLISECONDS = 1e11  # a clock beyond this (the year 5138) counts milliseconds
+MOST_RESETS = 0.05  # part of a clock's rows at which it may begin anew
 TICKS = 20  # a clock of whole seconds is read over intervals of at least so many of them
 
 
@@ -46,6 +47,8 @@ def pace(run: Run) -> Pace | None:
     if logged is not None and np.count_nonzero(logged.finite & (logged.value > 0)) > 1:
         return _as_logged(logged, logged.value)
     for clock in run.with_role("clock"):
+        if np.mean(np.diff(clock.value[clock.finite]) < 0) > MOST_RESETS:
+            continue  # the time of each row, by a name that clocks have
         if found := _between(run, clock, clock.value, clock.metric):
             return found
     timed = _timed(run)

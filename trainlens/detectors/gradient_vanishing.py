@@ -51,7 +51,8 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
             continue
         beyond = value < options.norm
         if float(np.mean(beyond)) > 0.95:
-            severity: Severity = "warning" if _fall(run) > options.learned else "error"
+            learned = _fall(run) > options.learned
+            severity: Severity = "info" if learned and not value.any() else "warning" if learned else "error"
             found.append(_finding(series, options, step, value, (0, len(value) - 1), None, severity))
             continue
         for first, last in sustained(beyond, max(options.length, round(0.01 * len(value)))):
@@ -84,11 +85,11 @@ def _finding(
     if usual is None:
         title = f"Gradient norm below {bound} all along"
         tail = "from the first steps to the end of the log" + (
-            "; the loss fell all the same: an unusual scale?"
-            if severity == "warning"
-            else ", and the loss did not fall"
+            f"; the loss fell all the same: {'an unusual scale' if value.any() else 'was it measured'}?"
+            if severity != "error"
+            else ", and the loss did not fall."
         )
-        message = f"{series.metric} is {number(level)}, below {bound}, {tail}."
+        message = f"{series.metric} is {number(level)}, below {bound}, {tail}"
     else:
         title = f"Gradient norm below {bound} {'since' if ongoing else 'from'} step {first:,}"
         message = (
@@ -103,7 +104,7 @@ def _finding(
         last_step=last,
         title=title,
         message=message,
-        confidence=0.5 if severity == "warning" else share_beyond(value < options.norm, *at),
+        confidence=0.5 if usual is None and severity != "error" else share_beyond(value < options.norm, *at),
         ongoing=ongoing,
         evidence=(
             Evidence("median norm", series.metric, first, last, level, usual, options.norm,

@@ -78,6 +78,8 @@ def _of(series: Series, options: Options, step: Ints, rate: Floats) -> list[Find
     groups = episodes(jumps, max(25, n // 15))
     if _learning_rate.cycles(series, np.flatnonzero(rises), peak, options.cycle):
         groups = episodes(jumps & ~rises, max(25, n // 15))
+    if len(groups) > 3:  # again and again is one fault
+        groups = [(groups[0][0], groups[-1][1])]
     return [*told, *(_finding(series, options, step, rate, first, last) for first, last in groups)]
 
 
@@ -105,7 +107,8 @@ def _finding(series: Series, options: Options, step: Ints, rate: Floats, first: 
     old, new, end = float(rate[first - 1]), float(rate[first]), float(rate[min(len(rate) - 1, last + 1)])
     begin, at = int(step[first]), int(step[last])
     times = max(old, new) / max(min(old, new), 1e-30)
-    gone = np.mean(rate[first:] <= 1e-3 * old) > options.zero and new <= 1e-3 * old
+    held = rate[first : first + max(10, round(options.zero * len(rate)))]
+    gone = bool(held.max() <= 1e-3 * old)
     resumed = len(series.attempt) == len(series) and begin in series.step[1:][np.diff(series.attempt) != 0]
     size = f"{'up' if new > old else 'down'} {number(round(times, 2))}-fold" if times < 1e6 else "to nearly zero"
     return Finding(
@@ -119,7 +122,7 @@ def _finding(series: Series, options: Options, step: Ints, rate: Floats, first: 
         + (f", and was {number(end)} by step {at:,}" if last > first else "")
         + ("; the run was resumed there." if resumed else "."),
         confidence=surely(times, options.fall if new < old else 1 + options.rise),
-        ongoing=bool(gone),
+        ongoing=bool(gone and rate[-1] <= 1e-3 * old),
         evidence=(
             Evidence("rate within one row", series.metric, int(step[first - 1]), begin, new, old,
                      old / options.fall if new < old else old * (1 + options.rise),

@@ -71,11 +71,11 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
     for one in series:
         rise = rise_of(one, limits)
         if rise is not None and rise.diverges:
-            add(findings, _told(curve_of(one), rise))
+            add(findings, _told(curve_of(one), rise, options))
     return findings
 
 
-def _told(curve: Curve, rise: Rise) -> Finding:
+def _told(curve: Curve, rise: Rise, options: Options) -> Finding:
     first = int(curve.step[rise.onset])
     best, end = curve.shown(rise.level), curve.shown(rise.end)
     verb, name = ("rose", "Loss divergence") if curve.sign > 0 else ("fell", "Collapse")
@@ -107,7 +107,7 @@ def _told(curve: Curve, rise: Rise) -> Finding:
                 "share of the progress lost",
                 curve.metric,
                 observed=rise.lost,
-                limit=0.35 if curve.positive else 0.5,
+                limit=options.lost if curve.positive else options.lost_signed,
                 unit="share",
                 limit_name="loss-divergence.lost" if curve.positive else "loss-divergence.lost_signed",
             ),

@@ -116,7 +116,8 @@ def _told(run: Run, curve: Curve, spike: Spike, options: Options) -> Finding:
     if spike.back is None:
         outcome, fate = "not recovered", "and had not come back when the log ends"
     else:
-        outcome, fate = f"recovered in {count(max(1, lasted), 'step')}", f"and was back at step {end:,}"
+        outcome = f"recovered in {count(max(1, lasted), 'step')}"
+        fate = f"and was back to within {options.recovery:.0%} of its height by step {end:,}"
     minor = height < options.minor and spike.back is not None
     severity: Severity = "error" if spike.back is None or height > options.severe else "info" if minor else "warning"
     at_restart = near(first, restarts(run), 2 * interval(curve.step), 10 * interval(curve.step))

@@ -106,7 +106,9 @@ def _repeated(run: Run, series: Series, options: Options) -> Finding | None:
     others = np.r_[value[:first], value[last + 1 :]]
     repeated = float(value[first])
     renewed = others[np.r_[True, np.diff(others) != 0]] if len(others) else others  # each stretch of equals once
-    if len(renewed) < 8 or repeated in (0.0, 1.0) or repeated in others or len(np.unique(renewed)) < 0.9 * len(renewed):
+    if len(renewed) < max(8, len(others) / 2) or len(np.unique(renewed)) < 0.9 * len(renewed):
+        return None  # coarse values, or one held between rare measurements
+    if repeated in (0.0, 1.0) or repeated in others:
         return None
     if last == len(value) - 1 and is_dead(run, int(step[first]), int(step[last])):
         return None

@@ -1,6 +1,6 @@
 """Lines of DeepSpeed, one at a time: optimiser steps, throughput timers, the pipeline engine, DeepSpeed-Chat.
 
-Written by runtime/engine.py, utils/timer.py and runtime/pipe/engine.py of https://github.com/deepspeedai/DeepSpeed and by
+Written by runtime/engine.py, utils/timer.py and runtime/pipe/engine.py of https://github.com/deepspeedai/DeepSpeed and
 applications/DeepSpeed-Chat of https://github.com/deepspeedai/DeepSpeedExamples.
 """
 

@@ -22,6 +22,7 @@ from trainlens.parsers._event_record import MalformedError, Record, Value, parse
 LONGEST = 1024  # payloads above are decoded one by one
 _FEWEST = 4  # equal records that are worth an array
 _VAIN = 8
+_CACHED = 1 << 14  # records whose keys are made together: the arrays stay in the cache
 _ROUNDS = 3
 
 Shape = tuple[int, int, int, int, tuple[tuple[int, str], ...]]
@@ -95,8 +96,11 @@ class Decoder:
             layout = next(filter(None, (self._layout(rows[i], length) for i in (0, len(rows) // 2, -1))), None)
             if layout is None:
                 break
-            order = np.argsort(_hash(rows, layout.mask.view(np.uint64), attempt), kind="stable")
-            rows, which = rows.view(f"V{width}").ravel()[order].view(np.uint64).reshape(-1, width // 8), which[order]
+            hashed = _hash(rows, layout.mask.view(np.uint64), attempt)
+            if hashed.min() != hashed.max():
+                order = np.argsort(hashed, kind="stable")
+                which = which[order]
+                rows = rows.view(f"V{width}").ravel()[order].view(np.uint64).reshape(-1, width // 8)
             fits, rest = self._runs(rows, layout, length)
             left = which[rest]
             if fits:
@@ -237,28 +241,36 @@ def _by_structure(buffer: Bytes, starts: Ints, lengths: Ints, at: Ints) -> list[
     """Indices of records sorted into groups of one length, step width and (as a rule) tag length, in file order."""
     if not len(at):
         return []
-    begin, length = starts[at] + HEADER, lengths[at]
-    word = np.ndarray((len(buffer) - 7,), "<u8", buffer, 0, (1,))[begin + 9]
+    keys = np.empty(len(at), np.int32)
+    for first in range(0, len(at), _CACHED):
+        some = at[first : first + _CACHED]
+        keys[first : first + _CACHED] = _structure_keys(buffer, starts[some] + HEADER, lengths[some])
+    hashed = ((keys * np.int32(0x1E3779B1)) >> np.int32(15)).astype(np.uint16)
+    order = np.argsort(hashed, kind="stable")
+    bounds = np.flatnonzero(np.diff(hashed[order])) + 1
+    groups = []
+    for group in np.split(order, bounds):
+        of_group = keys[group]
+        if (of_group == of_group[0]).all():
+            groups.append(at[group])
+        else:
+            groups += [at[group[of_group == one]] for one in np.unique(of_group)]
+    return groups
+
+
+def _structure_keys(buffer: Bytes, payload: Ints, length: Ints) -> Ints:
+    """A number for the length, the step width and the tag length of events that are laid out as writers do."""
+    word = np.ndarray((len(buffer) - 7,), "<u8", buffer, 0, (1,))[payload + 9]
     has_step = (word & np.uint64(0xFF)) == 0x10
     ends = ~(word >> np.uint64(8)) & np.uint64(0x0080808080808080)
     lowest = ends & (~ends + np.uint64(1))
     width = np.where(has_step, (np.bitwise_count(lowest - np.uint64(1)) >> 3) + 1, 0).astype(np.int64)
     summary = 9 + has_step + width  # the summary follows; its length and that of its first value take 1 or 2 bytes
     inner = summary + 2 + (length - summary - 2 >= 128)
-    inner += 2 + (buffer[begin + np.minimum(inner + 1, length - 1)] >= 128)
-    tag = buffer[begin + np.minimum(inner + 1, length - 1)]
-    key = (length << 12) | (width << 8) | tag
-    hashed = ((key * 0x9E3779B1) >> 12).astype(np.uint16)
-    order = np.argsort(hashed, kind="stable")
-    bounds = np.flatnonzero(np.diff(hashed[order])) + 1
-    groups = []
-    for group in np.split(order, bounds):
-        keys = key[group]
-        if (keys == keys[0]).all():
-            groups.append(at[group])
-        else:
-            groups += [at[group[keys == one]] for one in np.unique(keys)]
-    return groups
+    inner += 2 + (buffer[payload + np.minimum(inner + 1, length - 1)] >= 128)
+    tag = buffer[payload + np.minimum(inner + 1, length - 1)]
+    key: Ints = (length << 12) | (width << 8) | tag
+    return key
 
 
 def _hash(rows: NDArray[np.uint64], mask: NDArray[np.uint64], attempt: int) -> NDArray[np.uint16]:

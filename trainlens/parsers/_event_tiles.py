@@ -20,6 +20,7 @@ from trainlens.parsers._event_frames import AROUND, HEADER
 
 _BLOCK = 1 << 20  # bytes looked at together: stays in the cache
 _FEWEST_ROWS = 512  # but so many rows at least, so that numpy's calls are worth it
+_FIRST_ROWS = 16  # looked at first: many tables end soon
 _LONGEST = 4096  # records in a period
 _AT_ONCE = 1 << 20  # records given out together
 
@@ -44,7 +45,8 @@ def tiles(buffer: Bytes, base: int, layouts: Sequence[Layout]) -> tuple[list[Pie
     if rows < 1:
         return [], 0
     columns_ = _Columns(layouts, rows)
-    at_once = max(_FEWEST_ROWS, _BLOCK // table.size)
+    most = max(_FEWEST_ROWS, _BLOCK // table.size)
+    at_once = min(_FIRST_ROWS, most)
     done = 0
     while done < rows:
         some = min(at_once, rows - done)
@@ -52,6 +54,7 @@ def tiles(buffer: Bytes, base: int, layouts: Sequence[Layout]) -> tuple[list[Pie
         done += good
         if good < some:
             break
+        at_once = min(8 * at_once, most)
     return columns_.pieces(table, layouts, done), done
 
 

@@ -2,8 +2,8 @@
 
 A block of whole lines is read by polars with the keys that are known by now. polars leaves out keys it was not told
 of, so the colons of the block are counted against the cells that came out: a key more, a null, a key written twice
-all show. Where they differ, or polars refuses, msgspec picks the lines that do not fit the known keys; those are read
-one by one, teach new keys, and are put back in their places. So no good line is lost to a bad neighbour.
+all show. Where they differ, msgspec checks the keys; where it or polars refuses, the lines that do not fit are taken
+out, read one by one, teach new keys, and are put back in their places. So no good line is lost to a bad neighbour.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ import numpy as np
 import polars as pl
 
 from trainlens.model import Ints
+from trainlens.parsers._columns import Mask
 from trainlens.parsers._tables import Table, add_cells, add_series, merged
 
 Kind = Literal["number", "flag", "text", "list", "mixed"]
 Shape = dict[str, "Kind | Shape"]
 
-SAMPLES = 64  # lines of the first block from which keys are learnt beforehand
+SAMPLES = 512  # lines of the first block from which keys are learnt beforehand
 MOST_KEYS = 5000  # a file with more names its keys after something that is no metric; its lines are read one by one
 _BARE = re.compile(rb"(?<=[:,\[\s])([+-]?)(nan|NAN|inf|Inf|INF|infinity|INFINITY)(?=\s*[,}\]])")
 
@@ -39,7 +40,7 @@ class Rows:
         self.line = line  # lines read by now
         self.bad: list[int] = []
         self.nul: list[int] = []
-        self._failures = 0  # blocks in a row that polars alone could not read
+        self._way = 0
         self._made: tuple[str, dict[str, Any], Any] | None = None
 
     def read(self, block: bytes) -> Table:
@@ -48,14 +49,13 @@ class Rows:
         first, self.line = self.line + 1, self.line + count
         if not self.shape:
             self._sample(block)
-        if self._failures < 2 and self.shape:
-            frame = self._frame(block)
-            if frame is not None and frame.height == count:
-                table, cells = _flatten(frame, self.shape, np.arange(first, first + count))
-                if cells is not None and cells == _colons(block):
-                    self._failures = 0
-                    return table
-        return self._sorted_out(block, first)
+        ways = (self._at_once, self._without_misfits, self._line_by_line)
+        while True:
+            table, odd = ways[self._way](block, np.arange(first, first + count, dtype=np.int64))
+            if table is not None:
+                self._way -= self._way > 0 and not odd  # the next block may be clean again
+                return table
+            self._way += 1
 
     def one_by_one(self, rows: list[Any], lines: Ints) -> Table:
         """A table of decoded objects; what is no object must have been left out."""
@@ -71,45 +71,71 @@ class Rows:
             add_cells(table, name, np.array(where), values, len(rows))
         return table
 
-    # ---- the two ways ---------------------------------------------------------------------------------------------
+    # ---- three ways to read a block, each slower than the one before and bearing more: the table (None: no way) and
+    # how many lines had to be read one by one ---------------------------------------------------------------------
 
-    def _sorted_out(self, block: bytes, first: int) -> Table:
-        lines = block.split(b"\n")
-        if not lines[-1]:
-            lines.pop()
-        fits = self._made_for_shape()[1] if self.shape else None
-        plain: list[int] = []
-        odd: list[int] = []
-        rows: list[Any] = []
-        for at, line in enumerate(lines):
+    def _at_once(self, block: bytes, lines: Ints) -> tuple[Table | None, int]:
+        return self._proven(block, lines), 0
+
+    def _without_misfits(self, block: bytes, lines: Ints) -> tuple[Table | None, int]:
+        """Takes out the lines that cannot be plain JSON objects: other first or last letters, NaN, Infinity."""
+        starts, ends, odd = _misfits(block)
+        at = np.flatnonzero(odd)
+        edges = [0, *(edge for one in at.tolist() for edge in (int(starts[one]), int(ends[one]) + 1)), len(block)]
+        rest = b"".join([block[begin:end] for begin, end in zip(edges[::2], edges[1::2], strict=True)])
+        many = self._proven(rest, lines[~odd]) if rest else None
+        if many is None:
+            return None, len(at)
+        texts = [block[starts[one] : ends[one]] for one in at.tolist()]
+        return self._joined(many, texts, lines[odd]), len(at)
+
+    def _line_by_line(self, block: bytes, lines: Ints) -> tuple[Table, int]:
+        """msgspec says of each line whether it fits the known keys."""
+        texts = block.split(b"\n")[: len(lines)]
+        fits = self._made_for_shape()[1].decode
+        odd = np.zeros(len(texts), np.bool_)
+        for at, text in enumerate(texts):
             try:
-                if fits is None:
-                    raise msgspec.ValidationError
-                fits(line)
-                plain.append(at)
+                fits(text)
             except (msgspec.DecodeError, UnicodeDecodeError):
-                row = decoded(line)
-                if isinstance(row, dict):
-                    odd.append(at)
-                    rows.append(row)
-                elif line.strip():
-                    (self.bad if line.strip(b"\0 \r\t") else self.nul).append(first + at)
-        self._failures += 1
-        rest = b"\n".join([lines[at] for at in plain])
-        frame = self._frame(rest) if plain else None
+                odd[at] = True
+        plain = [texts[at] for at in np.flatnonzero(~odd).tolist()]
+        frame = self._frame(b"\n".join(plain)) if plain else None
         if frame is None or frame.height != len(plain):  # the two readers differ over some line: trust neither
-            every = sorted([*plain, *odd])
-            kept = [(at, row) for at in every if isinstance(row := decoded(lines[at]), dict)]
-            return self.one_by_one([row for _, row in kept], np.array([first + at for at, _ in kept], np.int64))
-        many, cells = _flatten(frame, self.shape, np.array(plain, np.int64) + first)
-        if not odd:
-            self._failures *= int(cells is None or cells != _colons(rest))
-            return many
-        return merged(many, self.one_by_one(rows, np.array(odd, np.int64) + first))
+            odd[:] = True
+            return self._joined(Table(lines[:0]), texts, lines), len(texts)
+        many = _flatten(frame, self.shape, lines[~odd])[0]
+        return self._joined(many, [texts[at] for at in np.flatnonzero(odd).tolist()], lines[odd]), int(odd.sum())
+
+    def _proven(self, block: bytes, lines: Ints) -> Table | None:
+        """The rows of a block that polars reads, if it is sure that no key was left out."""
+        frame = self._frame(block)
+        if frame is None or frame.height != len(lines):
+            return None
+        table, colons = _flatten(frame, self.shape, lines)
+        if colons is None or colons != _colons(block):
+            try:
+                self._made_for_shape()[1].decode_lines(block)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                return None
+        return table
+
+    def _joined(self, many: Table, texts: list[bytes], lines: Ints) -> Table:
+        """The table with the rows of further lines in their places."""
+        rows: list[Any] = []
+        kept: list[int] = []
+        for text, line in zip(texts, lines.tolist(), strict=True):
+            row = decoded(text)
+            if isinstance(row, dict):
+                rows.append(row)
+                kept.append(line)
+            elif text.strip():
+                (self.bad if text.strip(b"\0 \r\t") else self.nul).append(line)
+        return merged(many, self.one_by_one(rows, np.array(kept, np.int64))) if rows else many
 
     def _frame(self, block: bytes) -> pl.DataFrame | None:
         try:
-            return pl.read_ndjson(block, schema=self._made_for_shape()[0])
+            return pl.read_ndjson(block, schema=self._made_for_shape()[0]) if self.shape else None
         except (pl.exceptions.PolarsError, UnicodeDecodeError):
             return None
 
@@ -148,8 +174,7 @@ class Rows:
     def _made_for_shape(self) -> tuple[dict[str, Any], Any]:
         stamp = json.dumps(self.shape)
         if self._made is None or self._made[0] != stamp:
-            decoder = msgspec.json.Decoder(_struct(self.shape))
-            self._made = (stamp, _schema(self.shape), decoder.decode)
+            self._made = (stamp, _schema(self.shape), msgspec.json.Decoder(_struct(self.shape)))
         return self._made[1], self._made[2]
 
 
@@ -205,14 +230,32 @@ def _struct(shape: Shape) -> Any:
         for at, kind in enumerate(shape.values())
     ]
     rename = {f"f{at}": name for at, name in enumerate(shape)}
-    return msgspec.defstruct("Row", fields, rename=rename, forbid_unknown_fields=True)
+    return msgspec.defstruct("Row", fields, rename=rename, forbid_unknown_fields=True, gc=False)
 
 
 def _colons(block: bytes) -> int:
     """The colons of a block; −1 where some are written as an escape and so cannot be counted."""
-    if b"\\u003" in block:
+    if b"\\" in block and b"\\u003" in block:
         return -1
     return int(np.count_nonzero(np.frombuffer(block, np.uint8) == 58))
+
+
+def _misfits(block: bytes) -> tuple[Ints, Ints, Mask]:
+    """First and last byte (exclusive) of each line, and which lines cannot be plain JSON objects."""
+    codes = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(codes == 10)
+    if not block.endswith(b"\n"):
+        ends = np.append(ends, len(block))
+    starts = np.append(0, ends[:-1] + 1)
+    last = np.maximum(ends - 1, 0)
+    last = np.where(codes[last] == 13, np.maximum(ends - 2, 0), last)
+    odd = (codes[np.minimum(starts, len(codes) - 1)] != ord("{")) | (codes[last] != ord("}")) | (ends - starts < 2)
+    capital = np.flatnonzero((codes == ord("N")) | (codes == ord("I")))
+    capital = capital[capital < len(codes) - 2]
+    second, third = codes[capital + 1], codes[capital + 2]
+    words = ((second == ord("a")) & (third == ord("N"))) | ((second == ord("n")) & (third == ord("f")))
+    odd[np.searchsorted(ends, capital[words])] = True
+    return starts, ends, odd
 
 
 def _flatten(frame: pl.DataFrame, shape: Shape, lines: Ints) -> tuple[Table, int | None]:

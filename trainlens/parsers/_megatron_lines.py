@@ -54,7 +54,7 @@ class MegatronLines:
         self._timer = ""
 
     def read(self, line: str, *, torn: bool = False) -> bool:
-        """Whether the line is one of Megatron's. `torn`: it has no end yet, so what is not closed by a bar is not believed."""
+        """Whether the line is one of Megatron's. `torn`: it has no end yet, what no bar closes is not believed."""
         page = self.page
         if "|" in line:
             if "iteration" in line and (found := RECORD.search(line)):
@@ -70,7 +70,7 @@ class MegatronLines:
                 return True
         if not torn and (self._timers == page.line or " ." in line or "..." in line):
             return self._dotted(line)
-        if line.endswith("(ms):") or line.endswith("(ms): "):
+        if line.endswith(("(ms):", "(ms): ")):
             self._timers = page.line + 1
             return True
         return self._phase(line)
@@ -231,9 +231,13 @@ class MegatronLines:
 
     def state(self) -> dict[str, object]:
         return {
-            "records": self.records, "open": self.open, "dangling": self.dangling, "arguments": self._arguments, "timers": self._timers,
+            "records": self.records,
+            "open": self.open,
+            "dangling": self.dangling,
+            "arguments": self._arguments,
+            "timers": self._timers,
             "timer": self._timer,
-        }  # fmt: skip
+        }
 
     def restore(self, state: Mapping[str, object]) -> None:
         self.records = int(str(state["records"]))

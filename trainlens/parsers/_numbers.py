@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 # A number, then perhaps a unit or a power of thousand. What may follow it is up to the caller.
-NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|NAN|inf|Inf|INF|[Ii]nfinity)(?=m?s\b|%|\b)"
+NUMBER = (
+    r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+    r"|[-+]?(?:nan|NaN|NAN|inf|Inf|INF|[Ii]nfinity)(?=m?s\b|%|\b)"
+)
 
 THOUSANDS = {"K": "e3", "k": "e3", "M": "e6", "G": "e9", "T": "e12"}
 _DURATIONS = ("s", "m", "h", "d")  # "6s" goes on as "1m 6s": no number to compare
@@ -24,7 +27,7 @@ def scaled(number: str, unit: str = "") -> float:
 
 
 def loose(text: str) -> float | None:
-    """The number that a value of a dictionary is: 1.5, '1.5', tensor(1.5, device='cuda:0'), 25.1%; None for other values."""
+    """The number that a value of a dictionary is: 1.5, '1.5', tensor(1.5, device='cuda:0'), 25.1%; None for others."""
     text = text.strip().strip("'\"")
     try:
         return float(text)

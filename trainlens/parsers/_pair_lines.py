@@ -1,20 +1,19 @@
-"""Lines of any trainer that says names and numbers: `key=value`, `key: value`, Python dictionaries behind progress bars.
+"""Lines of any trainer that says names and numbers: `key=value`, `key: value`, dictionaries behind progress bars.
 
-The step is found by the catalogue's names ("step", "iter", "num_updates", …), in a word before the fields ("iter 250: …",
-"Step 0 | …"), or in the progress bar that a dictionary follows. Lines without a step belong to the last one.
+The step is found by the catalogue's names ("step", "num_updates", …), in a word before the fields ("iter 250: …"
+or "Step 0 | …"), or in the progress bar that a dictionary follows. Lines without a step belong to the last one.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
-from trainlens import catalog
 from trainlens.parsers._lines import clock, unprefixed
 from trainlens.parsers._numbers import NUMBER, THOUSANDS, loose, scaled
+from trainlens.parsers._pairs import MAY_STEP, STEP_WORD, Field, bare, is_metric, is_step, pairs
 from trainlens.parsers._shapes import STEP, Mark
 from trainlens.parsers._text_page import UNKNOWN, Page
 
@@ -22,71 +21,8 @@ _BAR = re.compile(r"(\d+)/(\d+) \[\d+:[^\[\]]*\]?")
 _DICT = re.compile(r"\{\s*['\"][^{}]+\}")
 _ENTRY = re.compile(r"""['"]([^'"]+)['"]\s*:\s*('[^']*'|"[^"]*"|[\w.]+\((?:[^()]|\([^()]*\))*\)|\[[^\]]*\]|[^,}]+)""")
 _OF_TOTAL = re.compile(r"['\"]?(\d+)\s*/\s*(\d+)['\"]?\s*\Z")
-_VALUE = re.compile(
-    rf"[:=]\s*({NUMBER})([A-Za-z%]*(?:/[A-Za-z]+)?)(?:\s*/\s*(\d+))?(?:\s?\(([\d.]+)%\))?(?=[\s,;|)\]}}(]|\Z)"
-)
-_CUT = re.compile(r"[|,;\t\[\]{}>]|\s{2,}|\s-\s|:\s|(?<!\w)\(")
-_IN_BRACKETS = re.compile(r"\s?\([^()]{1,30}\)\Z")
-_NAME = re.compile(r"[^\W\d][^\n]{0,59}\Z")
-_STEP_WORD = re.compile(
-    r"\b(?:global[ _]step|step|iter|iteration|update)s?[ #]+(\d+)(?:\s*/\s*(\d+))?(?=\s*(?:[:|,\])-]|\Z)|\s+[|A-Z])",
-    re.I,
-)
-_MAY_STEP = re.compile(r"tep|ter|pdate|STEP|ITER")
-_BARE = re.compile(rf"\s*([^\W\d][\w /.-]*?) ({NUMBER})([A-Za-z%/]*)(?: [A-Za-z/]+)?\s*\Z")
 _TWO_COLUMNS = re.compile(rf"\s*(\d+)[ \t]+({NUMBER})\s*\Z")
 _SHELL = re.compile(r"\++ ")  # what `set -x` prints
-_CODE_FILE = (".py", ".cc", ".cpp", ".c", ".cu", ".h", ".go", ".rs", ".sh")
-_PLACES = frozenset(("DP", "PP", "TP", "EP", "CP", "SP", "pid", "PID", "port", "rank"))  # of the process that writes
-# What a dictionary or a line without a step must hold to be a row of metrics and no list of settings.
-_METRIC = re.compile(
-    r"(?:^|[_/ .])(?:loss|ppl|perplexity|acc|accuracy|rewards?|score|bleu|rouge\w*|f1|auc|bpb|nll|mse|mae|wer)"
-    r"(?:$|[_/ .](?!scale|scaling|fn|func|type|weight|mask|coef))|loss$|^(?:eval|val)_",
-    re.I,
-)
-
-
-@lru_cache(maxsize=4096)
-def _is_step(key: str) -> bool:
-    words = key.lower().replace("_", " ").split()
-    if not words or not {"total", "max", "num", "warmup", "per", "every"}.isdisjoint(words):
-        return False
-    return catalog.axis(key) == "step" or catalog.axis(key.rpartition(" ")[2]) == "step"
-
-
-@lru_cache(maxsize=4096)
-def _is_metric(key: str) -> bool:
-    return _METRIC.search(key) is not None
-
-
-@lru_cache(maxsize=16384)
-def _key(text: str, equals: bool) -> str:
-    """The name that ends where a value begins: the last word before "=", the words since the last separator before ":"."""
-    text = text.strip()
-    unit = _IN_BRACKETS.search(text)
-    bare = text[: unit.start()] if unit else text
-    cut = 0
-    for found in _CUT.finditer(bare):
-        cut = found.end()
-    name = bare[cut:].strip(" -*'\"(")
-    if equals or not _NAME.match(name) or name.count(" ") > 5:
-        name = name.rpartition(" ")[2].lstrip("([{'\"")
-    if not _NAME.match(name) or name.endswith(_CODE_FILE):
-        return ""
-    if name in _PLACES:
-        return ""
-    return name + (unit[0] if unit else "")
-
-
-@dataclass(frozen=True, slots=True)
-class _Field:
-    key: str
-    value: float
-    begin: int  # of the name in the line
-    end: int  # behind the value and its unit
-    number: tuple[int, int]
-    unit: str = ""
-    total: int = 0  # behind a slash
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +46,11 @@ class PairLines:
         self._line = ""
         self._with_step: set[str] = set()
         self._by_epoch = False
-        self._recent: deque[str] = deque(maxlen=2)
+        self._recent: deque[str] = deque(maxlen=16)
         self._columns: bool | None = None  # a file of two columns of numbers
         self._known: set[tuple[str, ...]] = set()
-        self._held: dict[
-            tuple[str, ...], _Row
-        ] = {}  # rows of names that say nothing of training, until they come again
+        # rows of names that say nothing of training, until they come again
+        self._held: dict[tuple[str, ...], _Row] = {}
 
     def read(self, line: str, *, torn: bool = False) -> bool:
         """Whether the line gave points."""
@@ -163,15 +98,15 @@ class PairLines:
                 if (number := loose(value)) is not None:
                     self.page.fact(key, number)
             return True
-        if not any(_is_metric(key) or key == "epoch" for key, _ in entries):
+        if not any(is_metric(key) or key == "epoch" for key, _ in entries):
             return False
         step, total, values = None, None, []
         for key, value in entries:
             if of_total := _OF_TOTAL.match(value):
-                if _is_step(key):
+                if is_step(key):
                     step, total = int(of_total[1]), int(of_total[2])
             elif (number := loose(value)) is not None:
-                if _is_step(key) and step is None and number == number // 1:
+                if is_step(key) and step is None and number == number // 1:
                     step = int(number)
                 else:
                     values.append((key, number))
@@ -194,12 +129,12 @@ class PairLines:
     # ---- pairs ---------------------------------------------------------------------------------------------------
 
     def _pairs(self, text: str, torn: bool) -> bool:
-        found = list(self._fields(text))
+        found = list(pairs(text))
         word = None
-        if not any(_is_step(field.key) for field in found) and _MAY_STEP.search(text):
-            word = _STEP_WORD.search(text)
+        if not any(is_step(field.key) for field in found) and MAY_STEP.search(text):
+            word = STEP_WORD.search(text)
             if word:
-                found = [*found, *self._bare(text, word.end(), found)]
+                found = [*found, *bare(text, word.end(), found)]
         if torn and found and not self._whole(text, found):
             found = [field for field in found if field.end < len(text.rstrip())]
         if not found:
@@ -210,7 +145,7 @@ class PairLines:
         for field in found:
             used += field.end - field.begin
             whole = step is None and field.value == field.value // 1
-            if whole and (_is_step(field.key) or (field.key == "s" and field.begin <= 0)):
+            if whole and (is_step(field.key) or (field.key == "s" and field.begin <= 0)):
                 step, total, restarts = int(field.value), field.total, field.key == "iters"
                 marks.append(Mark(STEP, *field.number))
                 continue
@@ -223,9 +158,10 @@ class PairLines:
         if restarts and epoch is not None:
             step = None  # the counter begins again with each epoch
         elif step is None:
-            values = self._stepless_row(text, values, used)
-            if epoch is not None and epoch == epoch // 1 and not _BRACKETED.search(text) and self._epochs_count():
-                step, marks = int(epoch), []
+            if self._counts_epochs(text, epoch, values):
+                step, marks = int(epoch or 0), []
+            else:
+                values = self._stepless_row(text, values, used)
         if not values:
             return False
         if not torn:
@@ -240,15 +176,19 @@ class PairLines:
             self.page.shapes.learn(text, marks, row.rank)
         return known
 
-    def _epochs_count(self) -> bool:
-        """Whether epochs are the steps of this log: no line has named any other."""
+    def _counts_epochs(self, text: str, epoch: float | None, values: list[tuple[str, float]]) -> bool:
+        """Whether epochs are the steps of this log: whole ones, and no line has named any other step."""
+        if epoch is None or epoch != epoch // 1 or _BRACKETED.search(text):
+            return False
+        if not any(is_metric(key) for key, _ in values):
+            return False
         self._by_epoch = self._by_epoch or self.page.step is None
         return self._by_epoch
 
     def _when_repeated(self, row: _Row) -> bool:
         """Rows with a step but no name that tells of training may be settings; they count once they come again."""
         keys = tuple(key for key, _ in row.values)
-        if any(_is_metric(key) for key in keys) or keys in self._known:
+        if any(is_metric(key) for key in keys) or keys in self._known:
             self._row(row)
             return True
         held = self._held.pop(keys, None)
@@ -261,46 +201,22 @@ class PairLines:
         self._row(row)
         return True
 
-    def _fields(self, text: str) -> Iterator[_Field]:
-        """The pairs of a line."""
-        before = 0
-        for found in _VALUE.finditer(text):
-            sign = found.start()
-            key = _key(text[max(before, sign - 80) : sign], text[sign] == "=")
-            before = found.end()
-            if not key:
-                continue
-            unit = found[2]
-            tag = f"{key} ({unit})" if unit in ("GiB", "MiB") and "(" not in key else key
-            value = scaled(found[1], unit)
-            yield _Field(tag, value, sign - len(key), found.end(), found.span(1), unit, int(found[3] or 0))
-            if found[4]:
-                yield _Field(f"{key} (%)", float(found[4]), found.end(), found.end(), found.span(4))
-
-    def _bare(self, text: str, start: int, known: list[_Field]) -> Iterator[_Field]:
-        """`iter 250: loss 3.1895 BPC, time 32924.41ms`: names and numbers with nothing between them."""
-        at = start + 1
-        for chunk in text[start + 1 :].split(", "):
-            found = _BARE.match(chunk)
-            if found and not any(field.begin < at + len(chunk) and at < field.end for field in known):
-                number = (at + found.start(2), at + found.end(2))
-                yield _Field(found[1], scaled(found[2], found[3]), at, at + len(chunk.rstrip()), number, found[3])
-            at += len(chunk) + 2
-
     def _stepless_row(self, text: str, values: list[tuple[str, float]], used: int) -> list[tuple[str, float]]:
-        """The values of a line without a step, none unless it is a row of metrics: little else on it, no code, no setting."""
+        """The values of a line without a step, none unless it is a row of metrics and little else."""
         values = [(key, value) for key, value in values if key not in self._with_step]
-        if not any(_is_metric(key) for key, _ in values) or 2 * used < len(text.strip()):
+        if not any(is_metric(key) for key, _ in values) or 2 * used < len(text.strip()):
             return []
         return [] if any(mark in text for mark in (" = ", "self.", "'", '"', "#")) else values
 
-    def _whole(self, text: str, found: list[_Field]) -> bool:
-        """Whether the last number of a line without an end is whole: it has as many decimals as on the last two lines."""
+    def _whole(self, text: str, found: list[Field]) -> bool:
+        """Whether the last number of a line without an end is whole: as many decimals as on the lines before."""
         last = text.rstrip()
         if found[-1].end < len(last):
             return True
-        endings = [_decimals(line.rstrip()) for line in (*self._recent, last)]
-        return len(endings) == 3 and endings[0] is not None and len(set(endings)) == 1
+        shape = _DIGITS.sub("", last)
+        alike = [line.rstrip() for line in self._recent if _DIGITS.sub("", line.rstrip()) == shape]
+        endings = {_decimals(line) for line in (*alike, last)}
+        return len(alike) >= 3 and len(endings) == 1 and None not in endings
 
     def _two_columns(self, line: str, torn: bool) -> bool:
         if not line.strip() or torn:
@@ -352,6 +268,7 @@ class PairLines:
 
 
 _BRACKETED = re.compile(r"[Ee]poch:?\s*\[")
+_DIGITS = re.compile(r"\d+")
 _LAST_NUMBER = re.compile(r"\.(\d+)((?:[eE][-+]?\d+)?)\Z")
 
 

@@ -9,7 +9,9 @@ import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainlens.sources import BLOCK, Source
+from trainlens.sources import Source
+
+BLOCK = 4 << 20  # bytes; polars reads twice as much no faster
 
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 

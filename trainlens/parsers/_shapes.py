@@ -1,15 +1,17 @@
 """Lines that repeat one shape, read many at once by one expression that was made from the first of them.
 
-A line that gave points (it names its step itself) is turned into an expression: its numbers become groups, all else must
-stand there again, letter by letter. Three lines of a shape and the expression is used: over thousands of lines at a time,
-one match a line, with an alternative that matches any other line. Those others are read one by one.
+A line that gave points (it names its step itself) is turned into an expression: its numbers become groups, all else
+must stand there again, letter by letter. Three lines of a shape and the expression is used: over thousands of lines at
+a time, one match a line, with an alternative that matches any other line. Those others are read one by one.
 """
 
 from __future__ import annotations
 
+import gc
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import compress
 
@@ -26,7 +28,8 @@ MOST = 12  # shapes of one file
 ATTEMPTS = 3000  # lines looked at for shapes
 REPEATS = 3
 
-_NUMBER = r"([-+]?+\d++(?:\.\d++)?+(?:[eE][-+]?+\d++)?+|nan|inf)"
+# Whatever could be a number: what is none after all shows when it is converted, and the lines are read one by one.
+_NUMBER = r"([-+.\deEnaif]++)"
 _WHOLE = r"(\d{1,15}+)"
 _DIGITS = re.compile(r"\d+")
 
@@ -130,7 +133,13 @@ class Shapes:
         if self._expression is None:
             alternatives = "|".join(one.pattern for one in self.known)
             self._expression = re.compile(rf"^(?:{alternatives}|.*)()$", re.MULTILINE)
-        matches = self._expression.findall("\n".join(lines))
+        with _no_collection():
+            try:
+                return self._found(self._expression.findall("\n".join(lines)))
+            except ValueError:
+                return []
+
+    def _found(self, matches: Sequence[tuple[str, ...]]) -> list[Rows]:
         columns = list(zip(*matches, strict=True))
         found, group = [], 0
         for one in self.known:
@@ -142,6 +151,18 @@ class Shapes:
         return found
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the garbage collector: it would search tens of thousands of short-lived tuples for cycles, in vain."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
+
+
 def _rows(one: Shape, columns: Sequence[Sequence[str]]) -> Rows | None:
     first = columns[0]
     at = list(compress(range(len(first)), first))
@@ -151,12 +172,22 @@ def _rows(one: Shape, columns: Sequence[Sequence[str]]) -> Rows | None:
         columns = [list(compress(column, first)) for column in columns]
     time = _times(columns[0]) if one.clock else None
     step, values = np.empty(0, np.int64), {}
+    before: Sequence[str] = ()
+    numbers = np.empty(0)
     for (tag, power), texts in zip(one.columns, columns[1 if one.clock else 0 :], strict=True):
         if tag == STEP:
             step = np.array(list(map(int, texts)), np.int64)
-        else:
-            values[tag] = np.array([float(text + power) for text in texts] if power else list(map(float, texts)))
+            continue
+        if texts != before:  # learning rates of several groups are often the same
+            numbers = _floats(texts, power)
+        before, values[tag] = texts if not power else (), numbers
     return Rows(np.array(at, np.int64), step, time, values, one.rank)
+
+
+def _floats(texts: Sequence[str], power: str) -> Floats:
+    if texts.count(texts[0]) == len(texts):
+        return np.full(len(texts), float(texts[0] + power))
+    return np.array([float(text + power) for text in texts] if power else list(map(float, texts)))
 
 
 def _times(stamps: Sequence[str]) -> Floats | None:

@@ -93,12 +93,22 @@ def merged(one: Table, other: Table) -> Table:
     order = np.argsort(np.concatenate([one.lines, other.lines]), kind="stable")
     table = Table(np.concatenate([one.lines, other.lines])[order])
     for name in dict.fromkeys([*_names(one), *_names(other)]):
+        if all(name not in side.texts and name not in side.flags for side in (one, other)):
+            cells, masks = zip(*(_numbers(side, name) for side in (one, other)), strict=True)
+            table.columns[name] = np.concatenate(cells)[order]
+            table.present[name] = np.concatenate(masks)[order]
+            continue
         parts = [_column(one, name), _column(other, name)]
         kinds = {part.dtype for part in parts if part.dtype != pl.Null}
         kind = next(iter(kinds)) if len(kinds) == 1 else pl.String
-        series = pl.concat([part.cast(kind) for part in parts]).gather(pl.Series(order))
-        add_series(table, name, series)
+        add_series(table, name, pl.concat([part.cast(kind) for part in parts]).gather(pl.Series(order)))
     return table
+
+
+def _numbers(table: Table, name: str) -> tuple[Floats, Mask]:
+    if name in table.columns:
+        return table.columns[name], table.present[name]
+    return np.full(len(table.lines), np.nan), np.zeros(len(table.lines), np.bool_)
 
 
 def _names(table: Table) -> list[str]:

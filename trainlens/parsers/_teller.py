@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -40,50 +41,34 @@ class Teller:
     def tell(self, table: Table) -> Iterator[Batch]:
         """The batches of the next table."""
         table, told = self._without_summaries(table)
+        if not self.seen:
+            table, settings = self._without_settings(table)
+            told += settings
         yield from told
-        columns, present = dict(table.columns), dict(table.present)
-        texts = dict(table.texts)
-        for name, flags in table.flags.items():
-            if _counts_as_number(name):
-                columns[name] = flags.cast(pl.Float64).to_numpy()
-                present[name] = flags.is_not_null().to_numpy()
-        mmcv = {*columns, *texts} >= _MMCV_KEYS and "mode" in texts
-        for name in list(texts):
-            if catalog.axis(name) == "step":
-                columns[name], present[name], total = _texts.steps(texts.pop(name))
-                if total is not None:
-                    yield from self._total(_texts.plain_total(name), total)
+        if not len(table.lines):
+            return
+        columns, present, texts = _cells(table)
+        yield from self._steps_of_texts(columns, present, texts)
         self.names |= dict.fromkeys(columns)
         self.texts |= dict.fromkeys(texts)
         chosen = _columns.axes(self.names, self.texts)
         time = _texts.clock(texts[chosen.time]) if chosen.time in texts and chosen.time else None
         labels = {
-            name: _labels(texts[name]) for name in (chosen.run, chosen.split, chosen.tag) if name in texts and name
+            name: _labels(texts[name]) for name in (chosen.run, chosen.split, chosen.tag) if name and name in texts
         }
         for name, cells in texts.items():
             if name not in labels and name != chosen.time and not _texts.is_identity(name):
                 self._add_numbers(columns, present, name, cells)
-        for name in [name for name in columns if _columns.is_total(name)]:
+        for name in filter(_columns.is_total, columns):
             yield from self._total(name, *columns[name][present[name]][-1:].tolist())
-        if not self.seen:
-            told, rows = self._leading(table, present, chosen, need="mode" if mmcv else None)
-            yield from told
-            if rows is not None:
-                table = table.keep(rows)
-                columns = {name: cells[rows] for name, cells in columns.items()}
-                present = {name: mask[rows] for name, mask in present.items()}
-                labels = {name: Labels(one.code[rows], one.names) for name, one in labels.items()}
-                texts = {name: cells.filter(pl.Series(rows)) for name, cells in texts.items()}
-                time = None if time is None else time[rows]
-        if not len(table.lines):
-            return
-        step = self._mmcv_steps(columns, present, texts["mode"]) if mmcv else None
+        step = None
+        if "mode" in texts and {*columns, "mode"} >= _MMCV_KEYS:
+            step = self._mmcv_steps(columns, present, texts["mode"])
+            chosen, labels = Axes(step="iter", time=chosen.time), {}
         if step is None:
             step = _columns.filled_steps(columns, chosen, present, self.step)
         if step is not None:
             self.step = int(step[-1])
-        if mmcv:
-            chosen = Axes(step="iter", time=chosen.time)
         yield from _columns.points(
             columns, chosen, lines=table.lines, present=present, labels=labels, step=step, time=time
         )
@@ -91,7 +76,7 @@ class Teller:
     def state(self) -> dict[str, object]:
         """What the rows that are yet to come need, for a checkpoint."""
         kept = ("step", "per_epoch", "names", "texts", "totals", "seen")
-        return {name: getattr(self, name) for name in kept}
+        return {name: copy.copy(getattr(self, name)) for name in kept}
 
     def notes(self) -> Iterator[Note]:
         """What of the rows could not be used."""
@@ -116,31 +101,36 @@ class Teller:
             told.append(Event("run-end", "the trainer wrote its summary", _whole(step), place=place))
         return (table.keep(~closing), told) if told else (table, told)
 
-    def _leading(
-        self, table: Table, present: dict[str, Mask], chosen: Axes, need: str | None
-    ) -> tuple[list[Batch], Mask | None]:
-        """Facts of the rows before the first step that measure nothing (settings), and the mask of the other rows."""
+    def _without_settings(self, table: Table) -> tuple[Table, list[Batch]]:
+        """Takes out the rows before the first step that measure nothing: they are told as facts."""
+        logged = dict(table.present)
+        for name, texts in table.texts.items():
+            if catalog.axis(name) == "step":
+                logged[name] = texts.is_not_null().to_numpy()
+        chosen = _columns.axes(logged)
         stepped = np.zeros(len(table.lines), np.bool_)
         for name in (chosen.step or "", *chosen.also):
-            if name in present:
-                stepped |= present[name]
-        if not stepped.any():
-            return [], None
-        self.seen = True
-        first = int(np.argmax(stepped))
-        if first == 0:
-            return [], None
-        keep = np.ones(len(table.lines), np.bool_)
-        told: list[Batch] = []
-        for at in range(first):
+            if name in logged:
+                stepped |= logged[name]
+        self.seen = bool(stepped.any())
+        keep, told = np.ones(len(table.lines), np.bool_), list[Batch]()
+        for at in range(int(np.argmax(stepped)) if self.seen else 0):
             cells = table.row(at)
-            if need is None and any(about.role in _MEASURED for about in catalog.resolve(cells).values()):
-                continue
-            keep[at] = False
-            told += _facts(cells, Place(self.path, line=int(table.lines[at])))
-        return told, keep
+            if not _measures(cells):
+                keep[at] = False
+                told += _facts(cells, Place(self.path, line=int(table.lines[at])))
+        return (table.keep(keep), told) if told else (table, told)
 
     # ---- columns ----------------------------------------------------------------------------------------------------
+
+    def _steps_of_texts(
+        self, columns: dict[str, Floats], present: dict[str, Mask], texts: dict[str, pl.Series]
+    ) -> Iterator[Fact]:
+        """Moves columns like "110/438" from the texts to the numbers; the totals are facts."""
+        for name in [name for name in texts if catalog.axis(name) == "step"]:
+            columns[name], present[name], total = _texts.steps(texts.pop(name))
+            if total is not None:
+                yield from self._total(_texts.plain_total(name), total)
 
     def _total(self, name: str, total: float | None = None) -> Iterator[Fact]:
         if total is not None and self.totals.get(name) != total:
@@ -170,6 +160,20 @@ class Teller:
         step = np.full(len(mode), np.nan)
         step[train] = iteration + (epoch - 1) * self.per_epoch
         return _columns.filled_steps({"step": step}, Axes(step="step"), after=self.step)
+
+
+def _cells(table: Table) -> tuple[dict[str, Floats], dict[str, Mask], dict[str, pl.Series]]:
+    """Numbers, which of them were logged, and texts; of flags only those worth a curve."""
+    columns, present = dict(table.columns), dict(table.present)
+    for name, flags in table.flags.items():
+        if _counts_as_number(name):
+            columns[name] = flags.cast(pl.Float64).to_numpy()
+            present[name] = flags.is_not_null().to_numpy()
+    return columns, present, dict(table.texts)
+
+
+def _measures(cells: dict[str, str | float | bool]) -> bool:
+    return any(about.role in _MEASURED for about in catalog.resolve(cells).values())
 
 
 def _facts(cells: dict[str, str | float | bool], place: Place) -> list[Batch]:

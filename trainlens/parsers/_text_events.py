@@ -17,7 +17,8 @@ from trainlens.parsers._text_page import Page
 from trainlens.parsers._text_signatures import EACH, MARKS, MENTIONED, SIGNATURES
 
 _RAISED = re.compile(
-    r"^[\w.]*?(?:Error|Exception|Interrupt|Exit|Warning|Stop\w*|Expired|Timeout|Failure)\b(?::|$)|^[\w.]+(?:Error|Exception)"
+    r"^[\w.]*?(?:Error|Exception|Interrupt|Exit|Warning|Stop\w*|Expired|Timeout|Failure)\b(?::|$)"
+    r"|^[\w.]+(?:Error|Exception)"
 )
 _REPR = re.compile(r"'((?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt)(?:: .*?)?)\\n'\]")
 _ITERATION = re.compile(r"on iteration (\d+)")
@@ -48,9 +49,8 @@ class EventLines:
 
     def __init__(self, page: Page) -> None:
         self.page = page
-        self._told: dict[
-            tuple[str, int, str], tuple[int | None, int]
-        ] = {}  # kind, rank, task → step and line of the last one
+        # kind, rank and task → step and line of the last one
+        self._told: dict[tuple[str, int, str], tuple[int | None, int]] = {}
         self._open: dict[str, int] = {}  # prefix of a rank → line where its traceback begins
         self._reprs: set[int] = set()  # ranks whose traceback is printed as one list and was wrapped
         self._root: dict[str, str] | None = None

@@ -13,8 +13,9 @@ from trainlens.parsers._shapes import Rows, Shapes
 
 Key = tuple[str, int]  # tag and rank
 
+# What stands for unknown: nanoGPT before it has measured, https://github.com/karpathy/nanoGPT (train.py)
+UNKNOWN = {"mfu": -100.0}
 # A figure that was never measured is printed as a constant; the point stays, a Note tells of it.
-UNKNOWN = {"mfu": -100.0}  # nanoGPT before it has measured: https://github.com/karpathy/nanoGPT (train.py)
 _PLACEHOLDERS = {"loss scale": -1.0, "grad norm": 0.0, "grad_norm": 0.0}
 
 
@@ -28,7 +29,7 @@ class _Column:
 
 @dataclass(slots=True)
 class Columns:
-    """Points of one block read column-wise: `value[tag]` belongs to rows of `step`, `time`, `line` (None: to all of them)."""
+    """Points of one block read by column: `value[tag]` belongs to rows of `step`, `time`, `line` (None: to all)."""
 
     step: Ints
     time: Floats | None

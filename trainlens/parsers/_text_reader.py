@@ -20,7 +20,7 @@ from trainlens.sources import Source
 
 @dataclass(slots=True)
 class Rest:
-    """What a fast reading left of a block: lines, their places in the block, the step that the block has reached there."""
+    """What a fast reading left of a block: lines, their places in the block, the step reached there where it is new."""
 
     lines: list[str]
     at: Iterable[int]
@@ -108,7 +108,7 @@ class _Reader:
     def _all(self, block: Block, last: int) -> None:
         """A block without records of Megatron: in stretches, so that shapes learnt in one serve in the next."""
         lines = plain(block.text.decode("utf-8", "replace")).split("\n")
-        if not block.torn:
+        if not lines[-1]:
             lines.pop()
         start, size = 0, STRETCH if self.page.shapes.known else FIRST_STRETCH
         while start < len(lines):

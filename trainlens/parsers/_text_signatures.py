@@ -85,10 +85,10 @@ SIGNATURES = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
 # One of these stands in every line that a signature or a traceback can match; they are searched in whole blocks.
 MARKS = (
     "Traceback (most", "rror", "of memory", "Of Memory", "oom_kill", "oom-kill", "oom kill", "illed", "signal",
-    "No space", "imeout: Work", "Xid", "fallen off", "nccl", "blocked for", "scale already", "scale reached", "verflow",
-    "OVERFLOW", "NaN", "nan, stop", "result nan", "Invalid loss", "inf, stop", "DUE TO", "CANCELLED AT",
-    "egmentation", "SIGTERM", "checkpoint at iter", "aved checkpoint", "oaded checkpoint", "model checkpoint to", "esum",
-    "exits successfully", "Root Cause", "Net : Con", "unexpected pos", "failed writing", "StorageFull",
+    "No space", "imeout: Work", "Xid", "fallen off", "nccl", "blocked for", "scale already", "scale reached",
+    "verflow", "OVERFLOW", "NaN", "nan, stop", "result nan", "Invalid loss", "inf, stop", "DUE TO", "CANCELLED AT",
+    "egmentation", "SIGTERM", "checkpoint at iter", "aved checkpoint", "oaded checkpoint", "model checkpoint to",
+    "esum", "exits successfully", "Root Cause", "Net : Con", "unexpected pos", "failed writing", "StorageFull",
     "socketProgress", "device handle", "aved ", "RESOURCE_EXH", "exited unexp", "ALLOC_FAILED",
 )  # fmt: skip
 

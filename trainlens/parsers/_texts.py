@@ -31,9 +31,11 @@ def column(texts: pl.Series) -> tuple[Floats, Mask]:
 
 
 def steps(texts: pl.Series) -> tuple[Floats, Mask, int | None]:
-    """Texts like "110/438" or "110" as steps, which cells are some, and the total that the last one names."""
+    """Texts like "110/438", "110" or "110.0" as steps, which cells are some, and the total that the last one names."""
     parts = texts.str.extract_groups(r"^\s*(\d{1,18})(?:\s*/\s*(\d{1,18}))?\s*$")
     found = parts.struct[0].cast(pl.Float64)
+    if found.null_count() > texts.null_count():
+        found = found.fill_null(numbers(texts))
     totals = parts.struct[1].drop_nulls()
     return found.to_numpy(), found.is_not_null().to_numpy(), int(totals[-1]) if len(totals) else None
 

@@ -10,6 +10,7 @@ https://github.com/modelscope/ms-swift (logging.jsonl), https://detectron2.readt
 from __future__ import annotations
 
 import codecs
+import copy
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -39,7 +40,7 @@ def sniff(head: bytes, path: Path) -> float:
 
 def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     """Points of all rows, facts of rows that hold settings or a summary, and notes of what was left out."""
-    state = cast(Mapping[str, Any], since.state) if since else {}
+    state = copy.deepcopy(cast(Mapping[str, Any], since.state)) if since else {}
     rows = Rows(state.get("shape"), state.get("line", 0))
     teller = Teller(source.name, **state.get("teller", {}))
     end, torn = since.offset if since else 0, b""
@@ -54,7 +55,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
             rows.line -= 1  # what is appended to it ends this very line
     yield from notes(rows, teller, torn)
     if not source.compressed and not utf16:
-        yield Checkpoint(end, {"shape": rows.shape, "line": rows.line, "teller": teller.state()})
+        yield Checkpoint(end, {"shape": copy.deepcopy(rows.shape), "line": rows.line, "teller": teller.state()})
 
 
 def notes(rows: Rows, teller: Teller, torn: bytes) -> Iterator[Note]:

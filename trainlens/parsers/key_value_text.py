@@ -20,10 +20,11 @@ from trainlens.parsers._text_events import EventLines, marked
 from trainlens.parsers._text_page import Page
 from trainlens.sources import Source
 
-_NOT_LOGS = frozenset((".py", ".md", ".rst", ".toml", ".yaml", ".yml", ".sh", ".json", ".jsonl", ".csv", ".tsv", ".html", ".ipynb", ".c", ".cpp", ".cu", ".h"))  # fmt: skip
+_NOT_LOGS = re.compile(r"\.(?:py|md|rst|toml|ya?ml|sh|jsonl?|csv|tsv|html|ipynb|c|cpp|cu|h|js|ts)", re.I)
 _LOG_LINE = re.compile(
     r"^\W*(?:\w+[|: ])?\W*(?:\d{4}-\d\d-\d\d|\d\d/\d\d/\d{2,4}|[IWEF]\d{4}|\w{3} \w{3} [ \d]\d)[ T]\d?\d?:?\d\d:\d\d"
-    r"|\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b.*[:\]-]|\d+/\d+ \[\d+:\d+<|^\[rank\d+\]|^\s*\[\s*\d+\.\d{6}\] "
+    r"|\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b.*[:\]-]"
+    r"|\d+/\d+ \[\d+:\d+<|^\[rank\d+\]|^\([\w ]*pid=\d*\)|^\s*\[\s*\d+\.\d{6}\] "
 )
 _LINES = 400  # of the head that are looked at
 
@@ -31,7 +32,7 @@ _LINES = 400  # of the head that are looked at
 def sniff(head: bytes, path: Path) -> float:
     """0.6 for rows of metrics, 0.3 for what only looks like a log or tells a failure, 0 for other texts."""
     text = head_text(head)
-    if not text.strip() or "\0" in text or path.suffix.lower() in _NOT_LOGS:
+    if not text.strip() or "\0" in text or _NOT_LOGS.fullmatch(path.suffix):
         return 0.0
     lines = [line for line in text.split("\n") if line.strip()]
     looked = lines[:_LINES] + lines[_LINES:][-_LINES:]

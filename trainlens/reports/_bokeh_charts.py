@@ -1,4 +1,4 @@
-"""Drawings as one Bokeh document: its JSON and the ids of its charts. Imported only when an HTML page is written.
+"""Drawings as Bokeh plots. Imported only when an HTML page is written.
 
 Bokeh's canvas knows no CSS variables: each model carries its role as `name`, and page.js gives it the colours of the
 page. The colours here are those of the light page, for whoever reads the JSON without that script.
@@ -7,53 +7,46 @@ page. The colours here are those of the light page, for whoever reads the JSON w
 from __future__ import annotations
 
 import html
-import json
-import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import bokeh
 import numpy as np
-from bokeh.core.json_encoder import serialize_json
-from bokeh.document import Document
 from bokeh.models import (
     BasicTicker,
     BasicTickFormatter,
-    BoxAnnotation,
     BoxZoomTool,
     ColumnDataSource,
     CrosshairTool,
     FixedTicker,
     HoverTool,
-    Label,
     LinearColorMapper,
     NumeralTickFormatter,
     Range1d,
     ResetTool,
-    Span,
 )
+from bokeh.models.annotations import BoxAnnotation, Label, Span
 from bokeh.plotting import figure
 
 from trainlens.reports._drawings import Drawing, Line, non_finite_steps
+from trainlens.reports._marks import Band, log_ticks
 from trainlens.reports._ranks import Heat
 
 TOOLBAR = 30  # pixels above the plot, laid over the caption by the page
 AXIS = 22
 _THIN = 0.006  # share of the width under which a band is a line
-_INK, _SOFT, _GRID, _LINE = "#16191d", "#545d66", "#e8ebee", "#d9dde1"
+_INK, SOFT, _GRID, _LINE = "#16191d", "#545d66", "#e8ebee", "#d9dde1"
 _CURVES = {1: "#0072b2", 2: "#a2477a", 3: "#00805f"}
 _RANGES = {1: "#9cc7e2", 2: "#dcbccd", 3: "#a6d3c7"}
 _BANDS = {"error": "#a83200", "warning": "#e69f00", "info": "#0072b2"}
 _CHIPS = {"error": ("#a83200", "#fbeae2"), "warning": ("#7d5000", "#fdf3dc"), "info": ("#005a94", "#e4f0f8")}
 _HEAT = "#d55e00"
-_TOOLTIP = (
-    '<div style="font:12px/1.4 sans-serif;{}">{{}}</div>'.format(
-        "color:var(--ink);background:var(--bg);border:1px solid var(--line);margin:-6px;padding:4px 8px"
-    )
+_TOOLTIP = '<div style="font:12px/1.4 sans-serif;{}">{{}}</div>'.format(
+    "color:var(--ink);background:var(--bg);border:1px solid var(--line);margin:-6px;padding:4px 8px"
 )
-_TOOLBAR_STYLE = ":host{opacity:.6}:host(:hover){opacity:1}.bk-divider{display:none}.bk-active{border-color:transparent}"
+_TOOLBAR_STYLE = (
+    ":host{opacity:.6}:host(:hover){opacity:1}.bk-divider{display:none}.bk-active{border-color:transparent}"
+)
 
 
 @dataclass(frozen=True)
@@ -66,73 +59,29 @@ class Box:
     share: Hashable
 
 
-def script() -> str:
-    """Bokeh's own script, alone: no widgets, tables, WebGL or formulas."""
-    path = Path(bokeh.__file__).parent / "server" / "static" / "js" / "bokeh.min.js"
-    return path.read_text("utf-8")
-
-
-def document(boxes: Sequence[Box]) -> str:
-    """JSON of {"doc": a document that holds all charts, "roots": {model id: element}}, the same at every call."""
-    document = Document(title="")
-    plots: list[Any] = []
-    roots: dict[str, str] = {}
-    ranges: dict[Hashable, tuple[Range1d, Span]] = {}
-    for box in boxes:
-        if box.share not in ranges:
-            shared = Range1d(box.drawing.first, box.drawing.last, bounds=(box.drawing.first, box.drawing.last))
-            ranges[box.share] = shared, Span(dimension="height", line_width=1, line_color=_SOFT, name="cross")
-        plot = (_heat_map if isinstance(box.drawing, Heat) else _chart)(box, *ranges[box.share])
-        plots.append(plot)
-        roots[plot.id] = box.element
-    with document.models.freeze():  # or each root makes it look through all of them again
-        for plot in plots:
-            document.add_root(plot)
-    told = json.loads(serialize_json({"doc": document.to_json(deferred=False), "roots": list(roots.items())}))
-    names: dict[str, str] = {}
-    renamed = _renamed(told["doc"], names)
-    return json.dumps(
-        {"doc": renamed, "roots": {names[name]: element for name, element in told["roots"]}},
-        separators=(",", ":"),
-        ensure_ascii=True,
-    ).replace("<", "\\u003c")
-
-
-def _renamed(part: Any, names: dict[str, str]) -> Any:
-    """The JSON with its model ids counted from 1: Bokeh goes on counting from one document to the next."""
-    if isinstance(part, list):
-        return [_renamed(one, names) for one in part]
-    if not isinstance(part, dict):
-        return part
-    return {
-        key: names.setdefault(value, f"m{len(names) + 1}")
-        if key == "id" and isinstance(value, str)
-        else _renamed(value, names)
-        for key, value in part.items()
-    }
-
-
 # ---- a chart of lines ------------------------------------------------------------------------------
 
 
-def _chart(box: Box, x_range: Range1d, cross: Span) -> Any:
+def chart(box: Box, x_range: Range1d, cross: Span) -> Any:
     drawing = box.drawing
     assert isinstance(drawing, Drawing)
     plot = _plot(box.height, x_range, cross, (drawing.low, drawing.high), drawing.log)
-    plot.yaxis[0].ticker = FixedTicker(ticks=_log_ticks(drawing.low, drawing.high)) if drawing.log else BasicTicker(desired_num_ticks=4)
+    plot.yaxis[0].ticker = (
+        FixedTicker(ticks=log_ticks(drawing.low, drawing.high)) if drawing.log else BasicTicker(desired_num_ticks=4)
+    )
     plot.yaxis[0].formatter = BasicTickFormatter(use_scientific=False)
     for band in drawing.bands:
         _band(plot, drawing, band)
-    for role, line in ((line.role, line) for line in drawing.lines):
+    for line in drawing.lines:
         if line.has_range:
             source = _source(line, "low", "high")
-            area = plot.varea("step", "low", "high", source=source, fill_alpha=0.55, fill_color=_RANGES[role])
-            area.glyph.name = f"range{role}"
+            area = plot.varea("step", "low", "high", source=source, fill_alpha=0.55, fill_color=_RANGES[line.role])
+            area.glyph.name = f"range{line.role}"
     for line in drawing.lines:
         _line(plot, line)
     for limit in drawing.limits:
         plot.add_layout(
-            Span(location=limit.at, dimension="width", line_color=_SOFT, line_dash=[4, 3], line_width=1, name="limit")
+            Span(location=limit.at, dimension="width", line_color=SOFT, line_dash=[4, 3], line_width=1, name="limit")
         )
         plot.add_layout(_label(limit.text, "limit-text", 3, x=drawing.first, y=limit.at, baseline="bottom", size=11))
     for mark in drawing.above:
@@ -146,21 +95,12 @@ def _chart(box: Box, x_range: Range1d, cross: Span) -> Any:
     return plot
 
 
-def _log_ticks(low: float, high: float) -> list[float]:
-    """Ticks at 1, 10, 100 and so many between as there is room for; some beyond, for who zooms out."""
-    decades = math.log10(high / low)
-    steps = (1, 2, 3, 5, 7) if decades < 1 else (1, 2, 5) if decades < 1.8 else (1, 3) if decades < 3.5 else (1,)
-    begin, end = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    apart = max(1, math.ceil((end - begin) / 6))
-    return [step * 10.0**power for power in range(begin, end + 1, apart) for step in steps]
-
-
 def _plot(height: int, x_range: Range1d, cross: Span, reach: tuple[float, float], log: bool) -> Any:
     plot = figure(
         height=height + TOOLBAR + AXIS,
         sizing_mode="stretch_width",
         x_range=x_range,
-        y_range=Range1d(*reach),
+        y_range=Range1d(start=reach[0], end=reach[1]),
         y_axis_type="log" if log else "linear",
         tools=[BoxZoomTool(), ResetTool(), CrosshairTool(overlay=cross, visible=False)],
         toolbar_location="above",
@@ -182,7 +122,7 @@ def _plot(height: int, x_range: Range1d, cross: Span, reach: tuple[float, float]
             axis_line_color=_LINE,
             major_tick_line_color=None,
             minor_tick_line_color=None,
-            major_label_text_color=_SOFT,
+            major_label_text_color=SOFT,
             major_label_text_font_size="12px",
             major_label_text_font="sans-serif",
             major_label_standoff=6,
@@ -208,10 +148,12 @@ def _line(plot: Any, line: Line) -> None:
     told = f"step <b>@step{{0,0}}</b><br>{_plain(line.label)} <b>@value{{0,0.[0000]}}</b>"
     if line.has_range:
         told += "<br>range @low{0,0.[0000]} – @high{0,0.[0000]}"
-    plot.add_tools(HoverTool(renderers=[drawn], tooltips=_TOOLTIP.format(told), mode="vline", show_arrow=False, visible=False))
-    if len(line.step) == 1:
-        drawn.glyph.visible = False
-        plot.scatter(line.step, line.value, size=6, color=_CURVES[line.role], name=f"curve{line.role}")
+    plot.add_tools(
+        HoverTool(renderers=[drawn], tooltips=_TOOLTIP.format(told), mode="vline", show_arrow=False, visible=False)
+    )
+    if len(line.step) == 1:  # a line of one point draws nothing
+        dot = plot.scatter(line.step, line.value, size=6, color=_CURVES[line.role])
+        dot.glyph.name = f"curve{line.role}"
 
 
 def _plain(text: str) -> str:
@@ -219,7 +161,7 @@ def _plain(text: str) -> str:
     return html.escape(text).replace("@", "&#64;").replace("$", "&#36;").replace("{", "&#123;")
 
 
-def _band(plot: Any, drawing: Drawing, band: Any) -> None:
+def _band(plot: Any, drawing: Drawing, band: Band) -> None:
     """A stretch over the whole height, a line where it would be too narrow to see, and its number at the top left."""
     if band.last - band.first < _THIN * (drawing.last - drawing.first):
         plot.add_layout(
@@ -251,7 +193,9 @@ def _band(plot: Any, drawing: Drawing, band: Any) -> None:
     plot.add_layout(chip)
 
 
-def _label(text: str, role: str, order: int, *, x: float, y: float, size: int, baseline: str = "top") -> Label:
+def _label(
+    text: str, role: str, order: int, *, x: float, y: float, size: int, baseline: Literal["top", "bottom"] = "top"
+) -> Label:
     """A text on the plot. page.js keeps it within the frame and hides it where an earlier one (`order`) stands."""
     return Label(
         x=x,
@@ -260,7 +204,7 @@ def _label(text: str, role: str, order: int, *, x: float, y: float, size: int, b
         text=text,
         text_font="sans-serif",
         text_font_size=f"{size}px",
-        text_color=_SOFT if role == "limit-text" else _INK,
+        text_color=SOFT if role == "limit-text" else _INK,
         text_baseline=baseline,
         background_fill_color="#ffffff",
         name=role,
@@ -271,7 +215,7 @@ def _label(text: str, role: str, order: int, *, x: float, y: float, size: int, b
 # ---- ranks -----------------------------------------------------------------------------------------
 
 
-def _heat_map(box: Box, x_range: Range1d, cross: Span) -> Any:
+def heat_map(box: Box, x_range: Range1d, cross: Span) -> Any:
     heat = box.drawing
     assert isinstance(heat, Heat)
     count = len(heat.ranks)
@@ -290,7 +234,14 @@ def _heat_map(box: Box, x_range: Range1d, cross: Span) -> Any:
         dh=count,
         color_mapper=mapper,
     )
-    plot.add_tools(HoverTool(renderers=[image], show_arrow=False, tooltips=_TOOLTIP.format("step <b>$x{0,0}</b><br>÷ median rank <b>@image{0.00}</b>"), visible=False))
+    plot.add_tools(
+        HoverTool(
+            renderers=[image],
+            show_arrow=False,
+            tooltips=_TOOLTIP.format("step <b>$x{0,0}</b><br>÷ median rank <b>@image{0.00}</b>"),
+            visible=False,
+        )
+    )
     ticks = _rank_ticks(heat)
     plot.yaxis[0].ticker = FixedTicker(ticks=[at + 0.5 for at in ticks], minor_ticks=[])
     plot.yaxis[0].major_label_overrides = {at + 0.5: f"{heat.ranks[at]}" for at in ticks}

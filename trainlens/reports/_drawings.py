@@ -19,7 +19,7 @@ from trainlens.reports._marks import limits as limits_of
 FEW_POINTS = 40
 LEAST_SPAN = 0.05  # of the level: a flat curve is drawn flat, its noise is not blown up
 HEADROOM = 0.16  # share of the range that is left free above it for numbers and marks
-_SMALL = 1e-3
+_SMALL = 1e-2
 _SMOOTH = ("lr", "loss_scale", "skipped_steps")  # schedules and counters: the spread within a block is their slope
 
 
@@ -60,7 +60,7 @@ class Drawing:
     def below_top(self, share: float) -> float:
         """The value that stands so far below the upper edge, as a share of the height."""
         if self.log:
-            return self.high * (self.low / self.high) ** share
+            return float(self.high * (self.low / self.high) ** share)
         return self.high - share * (self.high - self.low)
 
 

@@ -56,7 +56,11 @@ def _merged(found: list[Band]) -> tuple[Band, ...]:
     kept: list[Band] = []
     for band in found:
         before = kept[-1] if kept else None
-        if before and (before.number, before.severity) == (band.number, band.severity) and band.first <= before.last + 1:
+        if (
+            before
+            and (before.number, before.severity) == (band.number, band.severity)
+            and band.first <= before.last + 1
+        ):
             kept[-1] = replace(before, last=max(before.last, band.last))
         else:
             kept.append(band)
@@ -64,21 +68,32 @@ def _merged(found: list[Band]) -> tuple[Band, ...]:
 
 
 def limits(run: RunDiagnosis, curve: Curve, scale: float) -> tuple[Mark, ...]:
-    """Limits that findings on this metric passed, and the clipping threshold on the gradient norm."""
+    """Limits that findings on this metric passed, and the clipping threshold on the gradient norm; two at most.
+
+    The limit of a short episode is its own: it stands on the close-up, not on the whole run.
+    """
     marks: dict[float, str] = {}
     for finding in run.findings:
+        if not (finding.id == curve.of if curve.of else _is_long(finding, curve)):
+            continue
         for evidence in finding.evidence:
-            own = evidence.metric == curve.metric and (not curve.of or finding.id == curve.of)
+            fits = evidence.metric == curve.metric and evidence.unit in ("", curve.unit)
             if (
-                own
+                fits
                 and evidence.limit_name
                 and isinstance(evidence.limit, int | float)
                 and math.isfinite(evidence.limit)
             ):
-                marks.setdefault(evidence.limit, f"limit {number(evidence.limit, evidence.unit)}")
+                marks.setdefault(evidence.limit, f"limit {number(evidence.limit, curve.unit)}")
     if curve.metric == "grad_norm" and (clip := _clip(run)) is not None:
         marks.setdefault(clip, f"clip {number(clip)}")
     return tuple(Mark(value * scale, text) for value, text in sorted(marks.items())[:2])
+
+
+def _is_long(finding: Finding, curve: Curve) -> bool:
+    if finding.first_step is None or finding.last_step is None:
+        return False
+    return finding.ongoing or finding.last_step - finding.first_step >= 0.05 * (curve.step[-1] - curve.step[0])
 
 
 _CLIP = {"clipgrad", "maxgradnorm", "gradclip", "gradientclipping", "gradientclipval", "gradclipnorm"}
@@ -112,3 +127,11 @@ def above(
         marks.append((value, Mark(float(step[peak]), f"▲ {'from ' if early else ''}{number(value / scale, unit)}")))
     marks.sort(key=lambda one: -one[0])
     return tuple(mark for _, mark in marks[:3])
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Ticks of a logarithmic axis: 1, 10, 100, and between them as many of 1, 2, 3, 5, 7 as there is room for."""
+    decades = math.log10(high / low)
+    steps = (1, 2, 3, 5, 7) if decades < 0.8 else (1, 2, 5) if decades < 1.8 else (1, 3) if decades < 3.5 else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1, max(1, round(decades / 5)))
+    return [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]

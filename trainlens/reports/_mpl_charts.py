@@ -18,7 +18,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from trainlens.figures import figures
 from trainlens.reports._drawings import Drawing, non_finite_steps
-from trainlens.reports._marks import Band
+from trainlens.reports._marks import Band, log_ticks
 from trainlens.reports._ranks import Heat
 
 INK, SOFT, LINE, GRID, PAGE = "#16191d", "#545d66", "#d9dde1", "#e8ebee", "#ffffff"
@@ -28,6 +28,9 @@ STATE = {"error": "#a83200", "warning": "#c47f00", "info": "#005a94", "healthy":
 TEXT = {**STATE, "warning": "#7d5000"}
 FILL = {"error": "#fbeae2", "warning": "#fdf3dc", "info": "#e4f0f8"}
 BAND = {"error": ("#a83200", 0.16), "warning": ("#e69f00", 0.22), "info": ("#0072b2", 0.14)}
+_SIGNS = {
+    "error": ("8", "×"), "warning": ("^", "!"), "healthy": ("o", "✓"), "info": ("o", "i"), "not-judged": ("o", "−"),
+}  # fmt: skip
 _HEAT = LinearSegmentedColormap.from_list("heat", ["#ffffff", "#d55e00"])
 _FONT = "DejaVu Sans"  # comes with matplotlib, so the sheet is the same everywhere
 _THIN = 0.006
@@ -41,17 +44,26 @@ class Sheet:
     width: int
     height: int
     figure: Figure = field(init=False)
-    canvas: FigureCanvasAgg = field(init=False)
+    _renderer: Any = field(init=False)
 
     def __post_init__(self) -> None:
         self.figure = Figure(figsize=(self.width / 100, self.height / 100), dpi=100, facecolor=PAGE)
-        self.canvas = FigureCanvasAgg(self.figure)
+        canvas: Any = FigureCanvasAgg(self.figure)
+        self._renderer = canvas.get_renderer()
 
     def text(
-        self, x: float, y: float, text: str, size: float, *, room: float, bold: bool = False, colour: str = INK,
+        self,
+        x: float,
+        y: float,
+        text: str,
+        size: float,
+        *,
+        room: float,
+        bold: bool = False,
+        colour: str = INK,
         align: str = "left",
     ) -> float:
-        """One line with its baseline at y, cut with … where it is wider than `room`; its width in pixels."""  # fmt: skip
+        """One line with its baseline at y, cut with … where it is wider than `room`; its width in pixels."""
         shown = self.figure.text(
             x / self.width, 1 - y / self.height, plain(text), fontsize=size, family=_FONT, color=colour,
             fontweight="bold" if bold else "normal", ha=align, va="baseline", parse_math=False,
@@ -69,7 +81,7 @@ class Sheet:
     def wide(self, artist: Any) -> float:
         with warnings.catch_warnings():  # a letter that the font lacks is drawn as a box, which is what can be done
             warnings.simplefilter("ignore", UserWarning)
-            return float(artist.get_window_extent(self.canvas.get_renderer()).width)
+            return float(artist.get_window_extent(self._renderer).width)
 
     def line(self, x: float, y: float, to_x: float, to_y: float, colour: str = LINE) -> None:
         across, down = [x / self.width, to_x / self.width], [1 - y / self.height, 1 - to_y / self.height]
@@ -77,9 +89,7 @@ class Sheet:
 
     def mark(self, x: float, y: float, state: str, size: float) -> None:
         """The state's sign centred at a point: octagon ×, triangle !, circle ✓ or i, ring −."""
-        marker, sign = {
-            "error": ("8", "×"), "warning": ("^", "!"), "healthy": ("o", "✓"), "info": ("o", "i"), "not-judged": ("o", "−"),
-        }[state]  # fmt: skip
+        marker, sign = _SIGNS[state]
         at = [x / self.width], [1 - y / self.height]
         self.figure.add_artist(Line2D(*at, marker=marker, markersize=size, color=STATE[state], markeredgewidth=0))
         self.figure.text(
@@ -131,7 +141,9 @@ def chart(sheet: Sheet, drawing: Drawing, x: float, y: float, width: float, heig
     for line in reversed(drawing.lines):
         axes.plot(line.step, line.value, color=CURVES[line.role], linewidth=1.5, zorder=3, solid_joinstyle="round")
     if steps := non_finite_steps(drawing):
-        axes.plot(steps, np.full(len(steps), drawing.below_top(0.16)), "x", color=STATE["error"], markersize=6, zorder=4)
+        axes.plot(
+            steps, np.full(len(steps), drawing.below_top(0.16)), "x", color=STATE["error"], markersize=6, zorder=4
+        )
     _limits(axes, drawing)
     _top_row(axes, drawing, width - _LEFT)
 
@@ -167,17 +179,12 @@ def _frame(axes: Any, drawing: Drawing | Heat, width: float) -> None:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: figures(value, 4)))
         axes.grid(axis="y", color=GRID, linewidth=0.8)
         axes.set_axisbelow(True)
-    for label in axes.get_xticklabels():
-        label.set_clip_on(False)
-
-
-def log_ticks(low: float, high: float) -> list[float]:
-    """1, 3, 10, 30 … within the range; every one of 1, 2, 5 where that is less than two decades."""
-    decades = float(np.log10(high / low))
-    steps = (1, 2, 5) if decades < 2 else (1, 3) if decades < 4 else (1,)
-    every = max(1, round(decades / 5))
-    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1, every)
-    return [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+    first, last = sorted((drawing.first, drawing.last))
+    shown = [at for at in axes.xaxis.get_major_locator().tick_values(first, last) if first <= at <= last]
+    axes.xaxis.set_major_locator(FixedLocator(shown))
+    for at, label in zip(shown, axes.get_xticklabels(), strict=False):
+        if at > first + 0.97 * (last - first):
+            label.set_horizontalalignment("right")
 
 
 def _limits(axes: Any, drawing: Drawing) -> None:
@@ -185,7 +192,8 @@ def _limits(axes: Any, drawing: Drawing) -> None:
         axes.axhline(limit.at, color=SOFT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=2)
         axes.text(
             drawing.first, limit.at, f" {plain(limit.text)}", fontsize=9, family=_FONT, color=SOFT, va="bottom",
-            parse_math=False, clip_on=True, zorder=5, bbox={"facecolor": PAGE, "edgecolor": "none", "pad": 1, "alpha": 0.8},
+            parse_math=False, clip_on=True, zorder=5,
+            bbox={"facecolor": PAGE, "edgecolor": "none", "pad": 1, "alpha": 0.8},
         )  # fmt: skip
 
 

@@ -74,15 +74,15 @@ def page(run: RunDiagnosis, prefix: str, charts: Charts, settings: Mapping[str, 
                 "panel": panel,
                 "charts": [
                     {"drawing": one, "height": MAIN if wide else SMALL, "wide": wide, "words": describe(one),
-                     "element": charts.add(one, MAIN if wide else SMALL, prefix)}
+                     "element": charts.add(one, MAIN if wide else SMALL, (prefix, one.first, one.last))}
                     for one, wide in panel.charts
                 ],
             }
             for panel in panels(run)
         ],
         "heats": [
-            {"heat": heat, "element": charts.add(heat, min(272, max(110, 17 * len(heat.ranks))), prefix),
-             "height": min(272, max(110, 17 * len(heat.ranks)))}
+            {"heat": heat, "height": _heat_height(heat),
+             "element": charts.add(heat, _heat_height(heat), (prefix, heat.first, heat.last))}
             for heat in heats(run, first, last)
         ],
         "scores": found,
@@ -98,6 +98,10 @@ def page(run: RunDiagnosis, prefix: str, charts: Charts, settings: Mapping[str, 
         "ticket": ticket(run),
         "mark": marker(run),
     }  # fmt: skip
+
+
+def _heat_height(heat: Heat) -> int:
+    return min(272, max(110, 17 * len(heat.ranks)))
 
 
 def severities(run: RunDiagnosis) -> dict[str, int]:
@@ -187,11 +191,19 @@ def pins(run: RunDiagnosis, cards: Sequence[words.Card]) -> list[dict[str, Any]]
                 continue
             at = place(run, finding.first_step)
             width = place(run, finding.last_step or finding.first_step) - at
-            pin: dict[str, Any] = {"at": 100 * at, "width": 100 * width, "severity": finding.severity, "number": card.number}
-            if finding is card.finding:
-                pin |= _pin_text(at * _WIDTH, finding.detector.replace("-", " "), taken)
+            pin: dict[str, Any] = {
+                "at": 100 * at,
+                "width": 100 * width,
+                "severity": finding.severity,
+                "number": card.number,
+            }
+            first = finding is card.finding
+            pin |= _pin_text(at * _WIDTH, finding.detector.replace("-", " "), taken) if first else _NO_PIN
             found.append(pin)
     return found
+
+
+_NO_PIN = {"side": "", "text": ""}
 
 
 def _pin_text(x: float, title: str, taken: list[tuple[float, float]]) -> dict[str, str]:
@@ -201,7 +213,7 @@ def _pin_text(x: float, title: str, taken: list[tuple[float, float]]) -> dict[st
             if left >= 0 and left + size <= _WIDTH and all(left > end or left + size < begin for begin, end in taken):
                 taken.append((left, left + size))
                 return {"side": side, "text": text}
-    return {}
+    return _NO_PIN
 
 
 def spark(curve: Curve | None, width: int, height: int, span: tuple[int, int], points: int = 240) -> str:
@@ -242,7 +254,7 @@ def fact_groups(facts: Sequence[Fact]) -> list[tuple[str, list[tuple[str, str]]]
 
 
 def fact_value(fact: Fact) -> str:
-    if isinstance(fact.value, bool) or isinstance(fact.value, str):
+    if isinstance(fact.value, bool | str):
         return str(fact.value)[:300]
     return f"{fact.value:,}" if isinstance(fact.value, int) else number(fact.value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainlens.figures import NBSP, figures, seconds
 from trainlens.model import Curve, Finding, MetricReport, RunDiagnosis
@@ -80,6 +80,10 @@ PANELS: tuple[tuple[str, str, tuple[Slot, ...]], ...] = (
 )  # fmt: skip
 
 
+_TITLES = {"tflops": "Compute rate", "comm_time": "Communication time"}  # of a slot's second choice
+_NAMED = frozenset(metric for _, _, slots in PANELS for one in slots for group in one.metrics for _, metric in group)
+
+
 # ---- panels ------------------------------------------------------------------------------
 
 
@@ -93,13 +97,17 @@ def whole_curves(run: RunDiagnosis) -> dict[str, Curve]:
 
 
 def extent(run: RunDiagnosis) -> tuple[int, int]:
-    """First and last step of all curves of the whole run: the common x axis."""
-    steps = [curve.step for curve in run.curves if curve.step and not curve.of]
-    if not steps:
+    """First and last step of the metrics that panels name, else of all: the common x axis.
+
+    Some writers log odd tags against samples or seconds; those must not stretch the axis of all others.
+    """
+    whole = [curve for curve in run.curves if curve.step and not curve.of]
+    known = [curve for curve in whole if curve.metric in _NAMED] or whole
+    if not known:
         return 0, 1
-    drawn = {curve.metric for curve in run.curves if curve.step and not curve.of}
+    drawn = {curve.metric for curve in known}
     ends = [one.last_step for one in run.metrics if one.name in drawn and one.last_step is not None]
-    first, last = min(step[0] for step in steps), max(*(step[-1] for step in steps), *ends, 0)
+    first, last = min(curve.step[0] for curve in known), max(*(curve.step[-1] for curve in known), *ends, 0)
     return (0 if 0 < first <= 0.02 * last else first), max(last, first + 1)
 
 
@@ -124,7 +132,8 @@ def chart(run: RunDiagnosis, curves: dict[str, Curve], slot: Slot) -> Drawing | 
         chosen = [(label, curves[metric]) for label, metric in group if metric in curves]
         if chosen and chosen[0][1].metric == group[0][1]:
             settles = slot.title not in ("Learning rate", "Loss scale", "Clipped steps")
-            return draw(run, slot.title, chosen, extent=extent(run), settles=settles)
+            title = _TITLES.get(group[0][1], slot.title)
+            return draw(run, title, chosen, extent=extent(run), settles=settles)
     return None
 
 
@@ -156,19 +165,24 @@ def _with_activations(run: RunDiagnosis, curves: dict[str, Curve], panel: Panel)
 
 def _others(run: RunDiagnosis, curves: dict[str, Curve]) -> Iterable[Panel]:
     """Charts of metrics that no panel names; those with findings first."""
-    named = {metric for _, _, slots in PANELS for one in slots for group in one.metrics for _, metric in group}
     told = {finding.metric for finding in run.findings}
     left = [
         curve
         for name, curve in curves.items()
-        if name not in named and not name.startswith(("bench/", "act_mean/", "act_std/")) and len(curve.step) > 2
+        if name not in _NAMED and not name.startswith(("bench/", "act_mean/", "act_std/")) and len(curve.step) > 2
     ]
     left = [curve for curve in left if not _is_counter(curve) and not has_ranks(run, curve.metric)]
     left.sort(key=lambda curve: (curve.metric not in told, curve.metric))
-    charts = tuple(
-        (draw(run, curve.metric, [("median", curve)], extent=extent(run)), False) for curve in left[:MOST_OTHERS]
-    )
+    charts = tuple((_other(run, curve), False) for curve in left[:MOST_OTHERS])
     yield Panel("other", "Other metrics", charts)
+
+
+def _other(run: RunDiagnosis, curve: Curve) -> Drawing:
+    """A curve on the common x axis; one that goes far beyond it counts something else than steps: no findings on it."""
+    first, last = extent(run)
+    if curve.step[-1] <= last + 0.02 * (last - first):
+        return draw(run, curve.metric, [("median", curve)], extent=(first, last))
+    return replace(draw(run, curve.metric, [("median", curve)]), bands=())
 
 
 def _is_counter(curve: Curve) -> bool:
@@ -198,6 +212,7 @@ class Figure:
     under: str = ""
     unit: str = ""
     finding: int | None = None  # number of the card that is about this metric
+    severity: str = ""  # of that card
 
 
 _FIGURES: tuple[tuple[str, tuple[str, ...], str], ...] = (
@@ -220,7 +235,7 @@ _FIGURES: tuple[tuple[str, tuple[str, ...], str], ...] = (
 
 
 def eight_numbers(run: RunDiagnosis) -> list[Figure]:
-    """At most eight figures, of what is in the logs, in a fixed order: steps first, useful time last."""
+    """At most eight figures of what is in the logs: steps first, useful time last."""
     first, last = _steps_figure(run), _useful(run)
     numbers = [figure for one in _FIGURES if (figure := _figure(run, *one)) is not None]
     room = 8 - len(first) - len(last)
@@ -241,12 +256,13 @@ def _figure(run: RunDiagnosis, name: str, metrics: Sequence[str], how: str) -> F
         value = getattr(about, how) if about else None
         if about is None or value is None:
             continue
-        told = next((card.number for card in cards(run) if _is_about(card, metric)), None)
-        return Figure(name, bare(value, about.unit), _under(about, how), _SHORT.get(about.unit, about.unit), told)
+        told = next((card for card in cards(run) if _is_about(card, metric)), None)
+        about_it = (told.number, told.finding.severity) if told else ()
+        return Figure(name, bare(value, about.unit), _under(about, how), _SHORT.get(about.unit, about.unit), *about_it)
     return None
 
 
-_SHORT = {"share": "", "s": "", "bytes": "", "tokens/s": "tok/s", "samples/s": "smp/s", "TFLOP/s": "TFLOP/s"}
+_SHORT = {"share": "", "s": "", "bytes": "", "tokens/s": "tok/s", "samples/s": "smp/s", "TFLOP/s": ""}
 
 
 def _is_about(card: Card, metric: str) -> bool:

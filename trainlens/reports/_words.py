@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainlens.figures import NBSP, counted, figures, moment, number, seconds, steps
-from trainlens.model import Check, Diagnosis, Finding, MetricReport, RunDiagnosis
+from trainlens.model import Check, Diagnosis, Finding, MetricReport, RunDiagnosis, SourceReport
 
 __all__ = [
     "Card", "cards", "checked_line", "confidence", "cost_line", "counted", "do_first", "incomplete", "moment",
@@ -104,15 +104,19 @@ def verdict_text(run: RunDiagnosis) -> str:
 
 def incomplete(run: RunDiagnosis) -> list[str]:
     """What the answer lacks: files that could not be read, detectors that failed."""
-    unread = sum(source.state == "not-read" for source in run.sources)
     failed = sum(check.status == "failed" for check in run.checks)
-    lacks = [f"{counted(unread, 'file')} could not be read"] if unread else []
-    return lacks + ([f"{counted(failed, 'detector')} failed"] if failed else [])
+    return _unread(run.sources) + ([f"{counted(failed, 'detector')} failed"] if failed else [])
+
+
+def _unread(sources: Iterable[SourceReport]) -> list[str]:
+    """What could not be read; a file that is no log is none of it."""
+    count = sum(source.state == "not-read" for source in sources)
+    return [f"{counted(count, 'file')} could not be read"] if count else []
 
 
 def verdict_of(diagnosis: Diagnosis) -> str:
     """The verdict of one run, or how many of several runs are in which state."""
-    lacks = [f"{counted(len(diagnosis.unread), 'file')} could not be read"] if diagnosis.unread else []
+    lacks = _unread(diagnosis.unread)
     if len(diagnosis.runs) == 1:
         return ". ".join([verdict(diagnosis.runs[0]), *lacks])
     if not diagnosis.runs:

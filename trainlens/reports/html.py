@@ -29,7 +29,7 @@ SUFFIX = ".html"
 MOST_CHARTS = 72  # of a page: what keeps it under 2.5 MB
 MANY_RUNS = 8  # from here on only runs with findings are told in full
 _SPARK = (110, 18)
-_ORDER = {"error": 0, "warning": 1, "not-judged": 2, "healthy": 3}
+_ORDER: dict[words.State, int] = {"error": 0, "warning": 1, "not-judged": 2, "healthy": 3}
 _ICONS = {"healthy": "ok", "not-judged": "none"}
 
 
@@ -48,7 +48,8 @@ def render(diagnosis: Diagnosis, options: Options) -> bytes:
     charts = Charts(MOST_CHARTS if options.charts else 0)
     told = [run for run in ordered if run.findings or not many]
     pages = [
-        page(run, f"r{at}-" if several else "", charts, diagnosis.settings, brief=many) for at, run in enumerate(told, 1)
+        page(run, f"r{at}-" if several else "", charts, diagnosis.settings, brief=many)
+        for at, run in enumerate(told, 1)
     ]
     anchors = {id(run): f"r{at}-top" for at, run in enumerate(told, 1)}
     own = _beside("page.js")
@@ -72,16 +73,15 @@ def _drawn(charts: Charts) -> tuple[str, str]:
     """Bokeh's script and the charts as JSON; both empty when there is nothing to draw."""
     if not charts.boxes:
         return "", ""
-    from trainlens.reports import _bokeh_charts
+    from trainlens.reports._bokeh_charts import Box
+    from trainlens.reports._bokeh_document import document, script
 
-    return _bokeh_charts.script(), _bokeh_charts.document([_bokeh_charts.Box(*box) for box in charts.boxes])
+    return script(), document([Box(*box) for box in charts.boxes])
 
 
 def _policy(scripts: Iterable[str]) -> str:
     """The content security policy: these scripts by their hash, inline styles and images, nothing else."""
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts
-    )
+    hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts)
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"

@@ -21,8 +21,17 @@ WIDTH, HEIGHT = 1600, 1000
 _LEFT, _RIGHT = 56, 1560
 _RUNS = 12  # of a grid
 _HEALTHY = ("Loss", "Gradient norm", "Step time", "MFU", "GPU memory")
-_FILL = ("Gradient norm", "Step time", "Throughput", "MFU", "GPU memory", "Learning rate", "GPU utilization", "Accuracy")
-_ORDER = {"error": 0, "warning": 1, "not-judged": 2, "healthy": 3}
+_FILL = (
+    "Gradient norm",
+    "Step time",
+    "Throughput",
+    "MFU",
+    "GPU memory",
+    "Learning rate",
+    "GPU utilization",
+    "Accuracy",
+)
+_ORDER: dict[words.State, int] = {"error": 0, "warning": 1, "not-judged": 2, "healthy": 3}
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,7 @@ def _soft() -> str:
 
 
 def _one_run(sheet: Any, run: RunDiagnosis) -> None:
-    _head(sheet, words.state(run), _run_line(run), words.verdict(run))
+    _head(sheet, words.state(run), _run_line(run), _verdict(run))
     answers = [("Do first", words.do_first(run)), ("Result", words.result_line(run)), ("Cost", words.cost_line(run))]
     y = 112
     for label, text in answers:
@@ -68,6 +77,11 @@ def _one_run(sheet: Any, run: RunDiagnosis) -> None:
     _numbers(sheet, run)
     _cells(sheet, run)
     sheet.text(_LEFT, 982, _foot(run), 9.5, room=_RIGHT - _LEFT - 180, colour=_soft())
+
+
+def _verdict(run: RunDiagnosis) -> str:
+    """The verdict without what could not be read or judged, which stands at the foot of the sheet."""
+    return words.verdict(run).removesuffix(". ".join(["", *words.incomplete(run)]))
 
 
 def _head(sheet: Any, state: str, line: str, verdict: str) -> None:
@@ -110,8 +124,9 @@ def _numbers(sheet: Any, run: RunDiagnosis) -> None:
         used = sheet.text(x, top + 43, one.value, 17, room=width - 12, bold=True)
         if one.unit and width - used > 40:
             sheet.text(x + used + 5, top + 43, one.unit, 10, room=width - used - 14, colour=_soft())
-        under = f"▲ finding {one.finding}; {one.under}" if one.finding else one.under
-        sheet.text(x, top + 63, under, 9.5, room=width - 12, colour=TEXT["warning"] if one.finding else _soft())
+        sign = {"error": "×", "warning": "▲"}.get(one.severity, "")
+        under = f"{sign} finding {one.finding}; {one.under}" if one.finding else one.under
+        sheet.text(x, top + 63, under, 9.5, room=width - 12, colour=TEXT.get(one.severity, _soft()))
 
 
 def _cells(sheet: Any, run: RunDiagnosis) -> None:
@@ -144,6 +159,7 @@ def _chosen(run: RunDiagnosis) -> list[Drawing | Heat]:
         metric = told[0].finding.metric
         if metric in curves and (own := _of_metric(run, metric or "")) and own.title != first.title:
             drawn.append(own)
+            told = tuple(sorted(told, key=lambda card: card.finding.metric == metric))
         drawn += next((found for card in told if (found := close_ups(run, card.finding))), [])
         drawn += heats(run, *extent(run), most=1)
     titles = {one.title for one in drawn if isinstance(one, Drawing)}
@@ -179,7 +195,9 @@ def _foot(run: RunDiagnosis) -> str:
         parts.append(f"{judged} of {words.counted(len(run.checks), 'detector')} judged this run")
     unread = [source.path for source in run.sources if source.state == "not-read"]
     if unread:
-        parts.append(f"not read: {', '.join(unread[:3])}")
+        parts.append(f"Not read: {', '.join(unread[:3])}")
+    if failed := [check.detector for check in run.checks if check.status == "failed"]:
+        parts.append(f"Failed: {', '.join(failed[:3])}")
     return ". ".join(parts) + ("." if parts else "")
 
 
@@ -208,7 +226,7 @@ def _run_cell(sheet: Any, run: RunDiagnosis, x: float, y: float, width: float, h
 
     sheet.mark(x + 8, y + 12, words.state(run), 12)
     sheet.text(x + 24, y + 17, run.name, 12, room=width - 24, bold=True)
-    sheet.text(x + 24, y + 37, words.verdict(run), 9.5, room=width - 24, colour=_soft())
+    sheet.text(x + 24, y + 37, _verdict(run), 9.5, room=width - 24, colour=_soft())
     drawing = chart(run, whole_curves(run), slot("Loss")) or next(
         (one for panel in panels(run) for one, _ in panel.charts), None
     )

@@ -1,0 +1,271 @@
+"""Any trainer's console: dictionaries, pairs, columns; what is no row of metrics stays out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.parsers import door
+from trainlens.parsers import _lines, key_value_text
+
+BAR = "  {0}%|#         | {0}/100 [00:02<03:18,  2.01s/it]"
+
+
+def one(text: str) -> dict[str, Any]:
+    """The only row of each tag."""
+    return {tag: rows[0] if len(rows) == 1 else rows for tag, rows in door.rows(key_value_text, text).items()}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("{'loss': 1.5, 'grad_norm': nan, 'learning_rate': 4.1e-06, 'epoch': 0.04}", {"loss": 1.5, "epoch": 0.04}),
+        ("{'loss': '1.603', 'learning_rate': '2.9e-06', 'epoch': '0.0023'}", {"loss": 1.603, "learning_rate": 2.9e-06}),
+        ("{'loss': 1.4, 'grad_norm': tensor(0.5600, device='cuda:0'), 'learning_rate': tensor(3.0000e-05)}",
+         {"grad_norm": 0.56, "learning_rate": 3e-05}),
+        ("{'loss': '1.9', 'memory(GiB)': '64.91', 'elapsed_time': '6s', 'remaining_time': '3h 35m 58s'}",
+         {"loss": 1.9, "memory(GiB)": 64.91}),
+        ("{'eval_loss': np.float64(2.5), 'eval_runtime': 15.4}", {"eval_loss": 2.5, "eval_runtime": 15.4}),
+        ('[2022-04-08][train_inner][INFO] - {"epoch": 1, "loss": "9.276", "wps": "20"}', {"epoch": 1.0, "loss": 9.276}),
+    ],
+)  # fmt: skip
+def test_dictionaries_without_a_step(line: str, expected: dict[str, float]) -> None:
+    found = one(line + "\n")
+    assert {tag: found[tag] for tag in expected} == {tag: (None, value) for tag, value in expected.items()}
+    assert "remaining_time" not in found
+    assert "elapsed_time" not in found
+
+
+@pytest.mark.parametrize(
+    ("line", "step", "expected"),
+    [
+        ("step=10 loss=3.0 lr=2.97e-04", 10, {"loss": 3.0, "lr": 2.97e-04}),
+        ("2025-10-26 02:30:00 INFO step=10 loss=3.0 lr=0.1", 10, {"loss": 3.0, "lr": 0.1}),
+        ("step:526/20344 train_loss:3.9612 train_time:905123ms step_avg:1754.11ms", 526,
+         {"train_loss": 3.9612, "train_time": 905123.0, "step_avg": 1754.11}),
+        ("step:3/20344 train_loss:3.9 step_avg:nanms", 3, {"train_loss": 3.9, "step_avg": math.nan}),
+        ("s:9025 trl:3.4551 lr:0.000357 norm:2.02", 9025, {"trl": 3.4551, "lr": 0.000357, "norm": 2.02}),
+        ("iter 250: loss 3.1895 BPC, time 32924.41ms, mfu 8.23%", 250, {"loss": 3.1895, "time": 32924.41, "mfu": 8.23}),
+        ("step 50: train loss 3.1345, val loss 3.1441", 50, {"train loss": 3.1345, "val loss": 3.1441}),
+        ("Iter 25: Train loss 1.593, Learning Rate 7.000e-05, It/sec 0.999, Peak mem 8.104 GB", 25,
+         {"Train loss": 1.593, "Learning Rate": 7e-05, "It/sec": 0.999, "Peak mem": 8.104}),
+        ("[rank0]:[titan] 2026-05-18 16:04:46,338 - root - INFO - step: 14  loss:  3.24405  memory:  9.46GiB(64.99%)"
+         "  tps: 7,282  mfu: 0.17%", 14,
+         {"loss": 3.24405, "memory (GiB)": 9.46, "memory (%)": 64.99, "tps": 7282.0, "mfu": 0.17}),
+        ("10/17/2025 16:31:56 [INFO|DP=0|PP=0|TP=0]: iteration: 327281 / 378950 | consumed_tokens: 85.8G |"
+         " elapsed_time_per_iteration_ms: 11.5K | lm_loss: 2.19", 327281,
+         {"consumed_tokens": 85.8e9, "elapsed_time_per_iteration_ms": 11500.0, "lm_loss": 2.19}),
+        ("I0811 21:54:55.531340 1383 metric_logger.py:226] completed step: 1, seconds: 0.631, TFLOP/s/device: 5688.2,"
+         " loss: 12.979", 1, {"seconds": 0.631, "TFLOP/s/device": 5688.2, "loss": 12.979}),
+        ("14:00:02 SUCCESS Step 0 | Loss: 2.0970 | Grad. Norm: 1.1866 | Throughput: 11880 tokens/s | Mem: 41.4 GiB", 0,
+         {"Loss": 2.097, "Grad. Norm": 1.1866, "Throughput": 11880.0, "Mem": 41.4}),
+        ("INFO:tensorflow:global step 2940: loss = 5.5220 (0.898 sec/step)", 2940, {"loss": 5.522}),
+        ("2020-03-23 11:39:44 | INFO | train_inner | epoch 003:      5 / 356 loss=9.44, num_updates=700, lr=0.5", 700,
+         {"loss": 9.44, "lr": 0.5}),
+        ("{'loss': 1.5, 'global_step/max_steps': '7/2353'}", 7, {"loss": 1.5}),
+        ("step: 3, loss: -inf, loss: 7.0", 3, {"loss": -math.inf}),
+    ],
+)  # fmt: skip
+def test_lines_that_name_their_step(line: str, step: int, expected: dict[str, float]) -> None:
+    for ending in ("\n", "\r\n"):
+        found = one(line + ending)
+        assert str(found) == str({tag: (step, value) for tag, value in expected.items()})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'print0(f"step:{step}/{args.num_iterations} val_loss:{val_loss:.4f} train_time:{ms:.0f}ms")\n',
+        "    loss = 0.5\n",
+        "optimizer = AdamW(params, lr=0.3, betas=(0.9, 0.95))\n",
+        '{"loss_scale": 0, "initial_scale_power": 16}\n',
+        "{'lr': 3e-05, 'betas': 0.9, 'hidden_size': 4096}\n",
+        "hidden_size: 4096\nnum_layers: 32\nlearning_rate: 0.001\n",
+        "Total training steps: 58 num_warmup_steps: 0\n",
+        "iterations:500000 warmup_steps:20 max_wallclock_seconds:14400\n",
+        "++ LOSS=3 step=4 loss=5\n",
+        "[I0811 12:30:05] metric_logger.py:226] connecting to nid0001:29500\n",
+        "the loss was lower at step 7: we do not know why, 3 of us looked\n",
+        "eta: 0:14:11\n",
+    ],
+)
+def test_what_is_no_row_of_metrics(text: str) -> None:
+    assert door.rows(key_value_text, text) == {}
+    assert {note.kind for note in door.notes(key_value_text, text)} == {"no-points"}
+
+
+def test_rows_behind_progress_bars() -> None:
+    text = (
+        "Loading checkpoint shards: 100%|####| 2/2 [00:03<00:00,  1.6s/it]\n"
+        + "\r".join(BAR.format(at) for at in range(1, 11))
+        + "\r          \r{'loss': 1.906, 'epoch': 0.2}\n"
+        + "\r".join(BAR.format(at) for at in range(11, 21))
+        + "{'loss': 1.5, 'epoch': 0.4}\n\r100%|##| 850/850 [00:15<00:00, 56.1it/s]{'eval_loss': 1.25, 'epoch': 0.4}\n"
+        "{'train_runtime': 12.5, 'train_loss': 1.25, 'epoch': 1.0}\n"
+    )
+    found = door.rows(key_value_text, text)
+    assert found["loss"] == [(10, 1.906), (20, 1.5)]
+    assert found["eval_loss"] == [(20, 1.25)]
+    assert door.facts(key_value_text, text)["train_runtime"] == 12.5
+    assert "train_runtime" not in found
+
+
+def test_a_line_without_any_end_is_cut_at_carriage_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_lines, "LONGEST", 10_000)
+    text = "\r".join(f"{BAR.format(at)}\r{{'loss': {at}.5, 'epoch': 0.2}}" for at in range(1000)) + "\r"
+    assert door.rows(key_value_text, text)["loss"] == [(at, at + 0.5) for at in range(1000)]
+
+
+def test_utf16_and_colours_do_not_matter() -> None:
+    text = "iter 0: loss 10.9484, time 4200.11ms, mfu -100.00%\r\niter 1: loss 10.5, time 120.5ms, mfu 31.10%\r\n"
+    for content in (
+        text.encode("utf-16"),
+        text.encode("utf-8-sig"),
+        text.replace("loss", "\x1b[1mloss\x1b[0m").encode(),
+    ):
+        found = door.rows(key_value_text, content)
+        assert found == {"loss": [(0, 10.9484), (1, 10.5)], "time": [(0, 4200.11), (1, 120.5)], "mfu": [(1, 31.1)]}
+        assert [note.count for note in door.notes(key_value_text, content) if note.kind == "placeholder"] == [1]
+
+
+def test_ranks_are_kept() -> None:
+    text = "".join(f"[rank{rank}] Step {step} | Loss: 2.5 | Mem: 1.5\n" for step in range(3) for rank in (2, 0, 1))
+    found = {(part.tag, part.rank): len(part.value) for part in door.points(door.batches(key_value_text, text))}
+    assert found == {(tag, rank): 3 for tag in ("Loss", "Mem") for rank in range(3)}
+
+
+def test_a_counter_that_begins_again_each_epoch_is_no_step() -> None:
+    text = "".join(f"(epoch: {epoch}, iters: {at}, time: 0.1) G_A: 0.5\n" for epoch in (1, 2) for at in (100, 200))
+    assert door.rows(key_value_text, text)["G_A"] == [(None, 0.5)] * 4
+
+
+def test_epochs_are_the_steps_where_nothing_else_is() -> None:
+    text = "".join(f"Epoch: {epoch} | train_loss: {1 / epoch} | val_loss: 1.5\n" for epoch in (1, 2, 4))
+    assert door.rows(key_value_text, text)["train_loss"] == [(1, 1.0), (2, 0.5), (4, 0.25)]
+
+
+def test_rows_without_a_step_belong_to_the_last_one() -> None:
+    text = "step=10 loss=2.5\neval_loss: 2.25\nstep=20 loss=2.0\neval_loss: 2.5\n"
+    assert door.rows(key_value_text, text)["eval_loss"] == [(10, 2.25), (20, 2.5)]
+
+
+def test_two_columns_of_numbers() -> None:
+    assert door.rows(key_value_text, "1 8.5\n2 7.25\n", "loss.txt") == {"loss": [(1, 8.5), (2, 7.25)]}
+    assert door.rows(key_value_text, "a title\n1 8.5\n2 7.25\n", "loss.txt") == {}
+
+
+def test_unknown_names_count_once_they_come_again() -> None:
+    text = "step: 1 zeta: 5\nfree text\nstep: 2 zeta: 6\nstep: 3 zeta: 7\n"
+    assert door.rows(key_value_text, text) == {"zeta": [(1, 5.0), (2, 6.0), (3, 7.0)]}
+    assert door.rows(key_value_text, "step: 1 zeta: 5\n") == {}
+
+
+def test_times_go_back_without_harm() -> None:
+    text = "".join(f"2025-10-26 02:{minute}:00 step={at} loss=1.5\n" for at, minute in enumerate((58, 59, "00", "01")))
+    (found,) = door.points(door.batches(key_value_text, text))
+    assert found.step is not None
+    assert found.step.tolist() == [0, 1, 2, 3]
+    assert found.time is not None
+    assert (found.time - found.time[0]).tolist() == [0.0, 60.0, -3480.0, -3420.0]
+
+
+@st.composite
+def consoles(draw: st.DrawFn, *, fixed: bool = False) -> str:
+    """Lines of two or three shapes with numbers of all kinds, foreign lines among them."""
+    number = st.one_of(
+        st.floats(-1e6, 1e6).map(repr),
+        st.floats(0, 10).map(lambda value: f"{value:.4f}"),
+        st.integers(0, 10**6).map(str),
+        st.sampled_from(["nan", "inf", "1e-05", "7,282", "1.", "9.84K", "-0.0"]),
+    )  # fmt: skip
+    if fixed:
+        number = st.floats(0, 10).map(lambda value: f"{value:.4f}")
+    shape = st.sampled_from(
+        ["step={0} loss={1} lr={2}", "2026-05-18 16:04:46,338 - root - INFO - step: {0}  loss:  {1}  tps: {2}",
+         "step:{0}/100 val_loss:{1}", "eval_loss: {1}", "{{'loss': {1}, 'step': {0}}}", "", "words only", "Error: x"]
+    )  # fmt: skip
+    shapes = draw(st.lists(shape, min_size=1, max_size=4))
+    numbers = draw(st.lists(number, min_size=1, max_size=12))
+    count = draw(st.integers(1, 400))
+    return "".join(
+        shapes[at % len(shapes)].format(at, numbers[at % len(numbers)], numbers[(3 * at + 1) % len(numbers)]) + "\n"
+        for at in range(count)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(consoles())
+def test_shapes_give_what_single_lines_give(text: str) -> None:
+    """Reading many lines at once by their shape equals reading on line by line, a few lines at a time."""
+    whole = door.rows(key_value_text, text)
+    joined: dict[str, list[door.Row]] = {}
+    since, lines, seen = None, text.splitlines(keepends=True), ""
+    for at in range(0, len(lines), 50):
+        seen += "".join(lines[at : at + 50])
+        found = door.batches(key_value_text, seen, since=since)
+        since = door.checkpoint(found)
+        for tag, rows in door.table(found).items():
+            joined.setdefault(tag, []).extend(rows)
+    assert {tag: list(map(str, rows)) for tag, rows in joined.items()} == {
+        tag: list(map(str, rows)) for tag, rows in whole.items()
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(consoles(fixed=True), st.data())
+def test_every_prefix_gives_a_prefix(text: str, data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(text)))
+    whole, part = door.rows(key_value_text, text), door.rows(key_value_text, text[:cut])
+    for tag, rows in part.items():
+        assert list(map(str, rows)) == list(map(str, whole[tag][: len(rows)]))
+
+
+@pytest.mark.parametrize(
+    ("tail", "believed"),
+    [
+        ("step=9 loss=1.2500 lr=0.0030", True),
+        ("step=9 loss=1.2500 lr=0.003", False),
+        ("step=9 loss=1.2500", False),
+        ("step=9", None),
+        ("step=9 loss=1.2500 lr=0.0030\n", True),
+    ],
+)
+def test_the_last_number_of_a_line_without_an_end(tail: str, believed: bool | None) -> None:
+    """It counts when it is written as wide as on the lines before; else it may be cut off, and is read later."""
+    text = "".join(f"step={at} loss=1.{at}500 lr=0.0030\n" for at in range(5)) + tail
+    found = door.rows(key_value_text, text)
+    assert (found["lr"][-1] == (9, 0.003)) is (believed is True)
+    assert (found["loss"][-1] == (9, 1.25)) is (believed is True or "lr" in tail)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=400))
+def test_any_bytes_are_survived(content: bytes) -> None:
+    assert door.points(door.batches(key_value_text, content)) is not None
+    assert door.sniffed(key_value_text, content) <= 0.6
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "low", "high"),
+    [
+        ("step=1 loss=2.5\nstep=2 loss=2.25\n", "x.log", 0.6, 0.6),
+        ("{'loss': 1.5, 'epoch': 0.1}\n{'loss': 1.4, 'epoch': 0.2}\n", "x", 0.6, 0.6),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.16 GiB.\n", "x.err", 0.3, 0.3),
+        ("2026-05-18 16:04:46,338 - root - INFO - hello\n" * 9, "x.out", 0.3, 0.4),
+        ("++ module purge\n++ unset A\n" * 9, "x.out", 0.3, 0.4),
+        ("# A project\n\nIt trains models, and the loss: 2.5 was reached at step 3.\n", "README.md", 0, 0),
+        ("numpy>=2.0\npolars==1.20\n", "requirements.txt", 0, 0),
+        ("import os\n\n\ndef main():\n    loss = 0.5\n    raise RuntimeError('CUDA out of memory')\n", "x.txt", 0, 0),
+        ("It was a dark and stormy night.\nThe rain fell in torrents.\n", "story.txt", 0, 0),
+        ('{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 2.5}\n', "x.log", 0, 0),
+        ("step,loss\n1,2.5\n2,2.25\n", "x.log", 0, 0),
+        ("", "x.log", 0, 0),
+        ("\0\1\2\3" * 50, "x.log", 0, 0),
+    ],
+)
+def test_sniff(head: str, name: str, low: float, high: float) -> None:
+    assert low <= door.sniffed(key_value_text, head, name) <= high

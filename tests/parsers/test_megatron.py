@@ -1,0 +1,327 @@
+"""Megatron logs: records of all variants, the other lines, and that reading by column equals reading line by line."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.parsers import door
+from trainlens.parsers import megatron
+from trainlens.parsers._lines import Block
+from trainlens.parsers._megatron_columns import take
+
+PLAIN = (
+    " iteration        2/    1000 | consumed samples:         2048 | elapsed time per iteration (ms): 123896.3 |"
+    " learning rate: 3.000E-05 | global batch size:  1024 | lm loss: 1.244238E+01 | loss scale: 65536.0 |"
+    " grad norm: 0.150 | number of skipped iterations:   1 | number of nan iterations:   0 |\n"
+)
+
+
+def plain_reader(text: str) -> dict[str, list[door.Row]]:
+    """What the records say, read in the simplest way."""
+    found: dict[str, list[door.Row]] = {}
+    for line in text.split("\n")[:-1]:
+        if " iteration " not in line:
+            continue
+        head, *rest = line.split("|")
+        step = int(head.split("iteration")[1].split("/")[0])
+        for part in rest[:-1]:
+            name, _, value = part.rpartition(":")
+            found.setdefault(" ".join(name.split()), []).append((step, float(value)))
+    return found
+
+
+def same(one: dict[str, list[door.Row]], other: dict[str, list[door.Row]]) -> bool:
+    """Equal to the last bit, NaN equal to NaN, minus zero unlike zero."""
+    if one.keys() != other.keys():
+        return False
+    for tag, rows in one.items():
+        steps, values = zip(*rows, strict=True)
+        if steps != tuple(step for step, _ in other[tag]):
+            return False
+        mine, others = np.array(values), np.array([value for _, value in other[tag]])
+        nan = np.isnan(mine)
+        if not np.array_equal(nan, np.isnan(others)):
+            return False
+        if mine[~nan].tobytes() != others[~nan].tobytes():
+            return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("line", "tag", "row"),
+    [
+        (PLAIN, "lm loss", (2, 12.44238)),
+        (PLAIN, "elapsed time per iteration (ms)", (2, 123896.3)),
+        (PLAIN, "consumed samples", (2, 2048.0)),
+        (PLAIN, "learning rate", (2, 3e-05)),
+        (" iteration 7/ 10 | lm-loss: 1.244238E+01 | loss scale: -1.0 |\n", "loss scale", (7, -1.0)),
+        ("[default7]: iteration    31214/  115311 | elapsed time per iteration (s): 106.46 | TFLOPs: 147.29 |\n",
+         "elapsed time per iteration (s)", (31214, 106.46)),
+        ("192.168.205.202:  iteration 1/ 20 | tokens per gpu per second (tgs): 138.777 |\n",
+         "tokens per gpu per second (tgs)", (1, 138.777)),
+        ("55:  [2026-06-26 14:26:18.413968] iteration        1/     300 | throughput per GPU (TFLOP/s/GPU): 3.6 |\n",
+         "throughput per GPU (TFLOP/s/GPU)", (1, 3.6)),
+        (" iteration 9/ 10 | load_balancing_loss: 1.008666E+00 | mtp_1 loss: 7.5 |\n", "mtp_1 loss", (9, 7.5)),
+        (" iteration 9/ 10 | lm loss: nan | grad norm: inf |\n", "grad norm", (9, math.inf)),
+        (" iteration 5/50 | elapsed time per iteration: 212.5 ms |\n", "elapsed time per iteration (ms)", (5, 212.5)),
+        (" iteration 5/50 | gloabl batch size: 512 |\n", "gloabl batch size", (5, 512.0)),
+    ],
+)  # fmt: skip
+def test_every_variant_of_a_record_is_read(line: str, tag: str, row: door.Row) -> None:
+    assert door.rows(megatron, line)[tag] == [row]
+
+
+def test_a_skipped_iteration_has_no_loss() -> None:
+    text = PLAIN + PLAIN.replace(" lm loss: 1.244238E+01 |", "").replace("        2/", "        3/")
+    found = door.rows(megatron, text)
+    assert found["lm loss"] == [(2, 12.44238)]
+    assert [step for step, _ in found["grad norm"]] == [2, 3]
+
+
+def test_a_record_may_be_wrapped() -> None:
+    text = (
+        "[default7]: iteration   42780/ 115311 | consumed samples: 71455664 | learning\n"
+        " rate: 4.475E-05 | lm loss: 2.117073E+00 | number of nan\n"
+        "iterations:  0 | TFLOPs: 149.10 |\n iteration 42781/ 115311 | lm loss: 2.5 | learning rate:\n\n"
+        " iteration 42782/ 115311 | lm loss: 2.25 |\n"
+    )
+    found = door.rows(megatron, text)
+    assert found["learning rate"] == [(42780, 4.475e-05)]
+    assert found["number of nan iterations"] == [(42780, 0.0)]
+    assert found["TFLOPs"] == [(42780, 149.1)]
+    assert found["lm loss"] == [(42780, 2.117073), (42781, 2.5), (42782, 2.25)]
+
+
+def test_a_record_over_several_lines_goes_on_behind_columns() -> None:
+    text = "".join(
+        f" iteration {step:8d}/      50 | consumed samples: {step * 32:12d} | lm loss: 2.117073E+00 |\n"
+        f" grad norm: {step}.5 | num zeros: 0.0 |\n"
+        for step in range(10, 40)
+    )
+    assert door.rows(megatron, text)["grad norm"] == [(step, step + 0.5) for step in range(10, 40)]
+
+
+def test_validation_has_tags_of_its_own() -> None:
+    text = (
+        PLAIN
+        + "-" * 60
+        + "\n validation loss at iteration 100 | lm loss value: 7.692623E+00 | lm loss PPL: 2.192116E+03 | \n"
+        + " validation loss at iteration 100 on test set | lm loss value: 7.5 | lm loss PPL: 1.5 | \n"
+    )
+    found = door.rows(megatron, text)
+    assert found["validation lm loss"] == [(100, 7.692623)]
+    assert found["validation lm loss PPL"] == [(100, 2192.116)]
+    assert found["test lm loss"] == [(100, 7.5)]
+    assert found["lm loss"] == [(2, 12.44238)]
+    assert [event.step for event in door.events(megatron, text) if event.kind == "evaluation"] == [100, 100]
+
+
+def test_timers_of_both_styles() -> None:
+    text = (
+        "time (ms) | load-checkpoint: 0.35\n" + PLAIN + "time (ms) | forward-compute: 306.62 | optimizer: 11.5\n"
+        "55: INFO:megatron.core.timers:(min, max) time across ranks (ms):\n"
+        "55:     forward-backward ...............................: (1188.52, 1201.77)\n"
+        "55:     all-grads-sync .................................: (199.39, 346.36)\n"
+        "    not-a-timer ....................................: (1.00, 2.00)x\n"
+    )
+    found = door.rows(megatron, text)
+    assert found["timers/forward-compute"] == [(2, 306.62)]
+    assert found["timers/optimizer"] == [(2, 11.5)]
+    assert found["timers/forward-backward/min"] == [(2, 1188.52)]
+    assert found["timers/all-grads-sync/max"] == [(2, 346.36)]
+    assert door.facts(megatron, text)["timers/load-checkpoint (ms)"] == 0.35
+
+
+def test_memory_belongs_to_ranks_even_on_one_line() -> None:
+    text = PLAIN + (
+        "[Rank 7] (after 20 iterations) memory (MB) | allocated: 21633.5 | reserved: 29316.0[Rank 6] (after 20"
+        " iterations) memory (MB) | allocated: 21634.5 | reserved: 29317.0\n\n"
+    )
+    found = {
+        (one.tag, one.rank): one.value.tolist()
+        for one in door.points(door.batches(megatron, text))
+        if one.tag.startswith("memory/")
+    }
+    assert found["memory/allocated (MB)", 7] == [21633.5]
+    assert found["memory/reserved (MB)", 6] == [29317.0]
+
+
+def test_arguments_are_facts_and_tell_of_no_failure() -> None:
+    text = (
+        " 0: ------------------------ arguments ------------------------\n"
+        " 0:   adam_beta1 ...................................... 0.9\n"
+        " 0:   check_for_nan_in_loss_and_grad .................. True\n"
+        " 0:   max_tokens_to_oom ............................... 12000\n"
+        " 0:   inference_dynamic_batching_unified_memory_level . 0\n"
+        " 0: -------------------- end of arguments ---------------------\n"
+    ) + PLAIN
+    found = door.facts(megatron, text)
+    assert found["adam_beta1"] == 0.9
+    assert found["check_for_nan_in_loss_and_grad"] is True
+    assert found["max_tokens_to_oom"] == 12000
+    assert found["inference_dynamic_batching_unified_memory_level"] == 0
+    assert found["train_iters"] == 1000
+    assert door.events(megatron, text) == []
+
+
+def test_lines_of_deepspeed_are_read_beside() -> None:
+    text = "steps: 2 loss: 12.7902 iter time (s): 150.471 samples/sec: 6.805\n" + PLAIN
+    found = door.rows(megatron, text)
+    assert found["loss"] == [(2, 12.7902)]
+    assert found["iter time (s)"] == [(2, 150.471)]
+    assert found["lm loss"] == [(2, 12.44238)]
+
+
+def test_checkpoints_are_events() -> None:
+    text = PLAIN + (
+        "0: [2026-07-15 06:50:31.5] saving checkpoint at iteration    2000 to /x in torch_dist format\n"
+        "0:   [2026-07-15 06:50:49.5] successfully saved checkpoint from iteration    2000 to /x\n"
+    )
+    begin, end = door.events(megatron, text)
+    assert (begin.kind, begin.step, end.kind, end.step) == ("checkpoint-begin", 2000, "checkpoint-end", 2000)
+    assert begin.time is not None
+    assert end.time is not None
+    assert end.time - begin.time == 18.0
+
+
+@pytest.mark.parametrize(
+    ("field", "noted"),
+    [("grad norm: 0.000", True), ("grad norm: 0.001", False), ("loss scale: -1.0", True), ("loss scale: 1.0", False)],
+)
+def test_what_was_never_measured_is_noted(field: str, noted: bool) -> None:
+    text = "".join(f" iteration {step}/ 10 | lm loss: 1.5 | {field} |\n" for step in range(1, 10))
+    assert ("placeholder" in {note.kind for note in door.notes(megatron, text)}) is noted
+    assert len(door.rows(megatron, text)[field.partition(":")[0]]) == 9
+
+
+def test_runs_in_one_file_stay_in_order() -> None:
+    text = "".join(PLAIN.replace("        2/", f"{step:9d}/") for step in [*range(1, 21), *range(1, 16)])
+    assert [step for step, _ in door.rows(megatron, text)["lm loss"]] == [*range(1, 21), *range(1, 16)]
+
+
+def test_times_are_read_and_lines_are_named() -> None:
+    text = "start\n" + "".join(
+        f" [2026-06-26 23:59:{50 + at}.5] iteration {at:8d}/{99:8d} | consumed samples: {at:12d} | lm loss: 1.0E+00 |\n"
+        for at in range(10)
+    ) + " [2026-06-27 00:00:00.250000] iteration 10/ 99 | lm loss: 1.0E+00 |\n"  # fmt: skip
+    found = [one for one in door.points(door.batches(megatron, text)) if one.tag == "lm loss"]
+    assert len(found) == 1
+    assert found[0].time is not None
+    assert np.diff(found[0].time).tolist() == [1.0] * 9 + [0.75]
+    assert found[0].time[0] == 1782518390.5
+    assert door.lines(megatron, text)["lm loss"] == list(range(2, 13))
+
+
+NUMBERS = st.one_of(
+    st.integers(0, 10**14).map(str),
+    st.tuples(st.integers(0, 10**8), st.integers(1, 8), st.integers(0, 10**8)).map(
+        lambda parts: f"{parts[0]}.{parts[2] % 10 ** parts[1]:0{parts[1]}d}"
+    ),
+    st.floats(allow_nan=False, allow_infinity=False).map(lambda value: f"{value:.6E}"),
+    st.floats(1e-30, 1e30).map(lambda value: f"{value:.3E}"),
+    st.floats(-1e6, 1e6).map(lambda value: f"{value:.3f}"),
+    st.sampled_from(["nan", "inf", "-inf", "-1.0", "-0.0", "0.000", "9007199254740993", "1e400", "00.10", "1.", ".5"]),
+)
+NAMES = ["lm loss", "grad norm", "elapsed time per iteration (ms)", "num zeros", "a/b: c"]
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> str:
+    """Many records of few layouts, so that they are read by column, with odd rows among them."""
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=5, unique=True))
+    columns = [draw(st.lists(NUMBERS, min_size=1, max_size=3)) for _ in names]
+    wide = draw(st.sampled_from([0, 8, 12, 17]))
+    lines = []
+    for step in range(draw(st.integers(10, 60))):
+        fields = "".join(
+            f" {name}: {numbers[step % len(numbers)]:>{wide}} |" for name, numbers in zip(names, columns, strict=True)
+        )
+        lines.append(
+            f" [2026-06-26 14:26:18] iteration {step:8d}/ 1000000 | consumed samples: {step * 64:12d} |{fields}"
+        )
+        if draw(st.integers(0, 9)) == 0:
+            lines.append(draw(st.sampled_from(["", "some words", " | |", "iteration", "x: 1 |" + " " * 80 + "|"])))
+    return "\n".join(lines) + "\n"
+
+
+@settings(max_examples=150, deadline=None)
+@given(logs())
+def test_columns_equal_the_plain_reader_to_the_last_bit(text: str) -> None:
+    found = door.rows(megatron, text)
+    expected = plain_reader(text)
+    found.pop("x", None)
+    assert same(found, expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(logs(), st.data())
+def test_damage_in_one_row_touches_no_other(text: str, data: st.DataObject) -> None:
+    """A byte of one line is replaced: the other lines' points stay as they are."""
+    at = data.draw(st.integers(0, len(text) - 2))
+    letter = data.draw(st.sampled_from(list("x-. 7|:*(!Ee")))
+    if text[at] == "\n":
+        return
+    hurt = text[:at] + letter + text[at + 1 :]
+    number = text.count("\n", 0, at)
+    kept = "\n".join(line for place, line in enumerate(text.split("\n")) if place != number)
+    expected = {tag: set(map(str, rows)) for tag, rows in plain_reader(kept).items()}
+    found = door.rows(megatron, hurt)
+    for tag, rows in expected.items():
+        assert rows <= set(map(str, found.get(tag, [])))
+
+
+@settings(max_examples=40, deadline=None)
+@given(logs(), st.data())
+def test_every_prefix_gives_a_prefix(text: str, data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(text)))
+    whole, part = door.rows(megatron, text), door.rows(megatron, text[:cut])
+    for tag, rows in part.items():
+        assert list(map(str, rows)) == list(map(str, whole[tag][: len(rows)]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(logs(), st.data())
+def test_reading_goes_on_where_it_stopped(text: str, data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(text)))
+    first = door.batches(megatron, text[:cut])
+    second = door.batches(megatron, text, since=door.checkpoint(first))
+    joined = door.table(first)
+    for tag, rows in door.table(second).items():
+        joined.setdefault(tag, []).extend(rows)
+    assert same(joined, door.rows(megatron, text))
+
+
+@pytest.mark.parametrize(
+    ("head", "score"),
+    [
+        (PLAIN, 0.95),
+        ("using world size: 64, data-parallel size: 2\n", 0.8),
+        (" 0: ------------------------ arguments ------------------------\n", 0.8),
+        ("{'loss': 1.5, 'epoch': 0.1}\n", 0.0),
+        ("Training epoch 0, iteration 120/149 | lr: 3e-05 | global_step: 120\n", 0.0),
+        ("iteration: 327281 / 378950 | consumed_tokens: 85.8G | lm_loss: 2.19\n", 0.0),
+        ("This is a text about iteration 5.\n", 0.0),
+    ],
+)
+def test_sniff(head: str, score: float) -> None:
+    assert door.sniffed(megatron, head) == score
+
+
+def test_regular_records_are_read_by_column() -> None:
+    lines = [
+        f"55:  [2026-06-26 14:2{at % 10}:18.4139{at:02d}] iteration {at:8d}/{1000:8d} |"
+        f" consumed samples: {at * 64:12d} |"
+        f" elapsed time per iteration (ms): {1388.5 + at:.1f} | learning rate: {1e-5 * (at + 1):.6E} |"
+        f" lm loss: {12.5 + at:.6E} | grad norm: {0.5 + at:.3f} | number of nan iterations: {0:3d} |"
+        for at in range(90)
+    ]
+    text = ("\n".join(lines) + "\n").encode()
+    rest = take(Block(text, 1, len(text), np.flatnonzero(np.frombuffer(text, np.uint8) == 10), torn=False))
+    assert rest is not None
+    assert len(rest.columns.step) == 89  # the last one may end before its window does
+    assert rest.lines == lines[-1:]
