@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from trainlens.diagnosis import Number
 from trainlens.figures import counted, moment, number, seconds, steps
-from trainlens.model import Number
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ HEADINGS = ("Why it matters", "How it is found", "What to do", "When it is wrong
 
 # A room and its helpers (leading underscore) stand on one floor; a room imports from lower floors and from itself.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("model", "signals", "_signals", "citations", "errors", "engines", "figures"),
+    ("model", "diagnosis", "signals", "_signals", "citations", "errors", "engines", "figures"),
     ("plugins", "sources", "_grouping", "settings", "catalog", "_metrics"),
     (*SEAMS, "store", "_stitch", "_stitcher", "_relate", "_attempts", "_runs", "_cache", "_export"),
     ("analysis", "digest", "explanation", "watch", "compare", "pages"),

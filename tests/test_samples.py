@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from trainlens import analyze
-from trainlens.model import RunDiagnosis
+from trainlens.diagnosis import RunDiagnosis
 
 ROOT = Path(__file__).parent.parent / "sample_logs"
 STORIES = sorted(path.parent.name for path in ROOT.glob("*/expected.toml"))

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainlens.analysis import Reading
-    from trainlens.model import Diagnosis, Run
+    from trainlens.diagnosis import Diagnosis
+    from trainlens.model import Run
     from trainlens.settings import Settings
 
 __version__ = "0.1.0"
@@ -42,8 +43,12 @@ def read(paths: Sequence[str | Path], settings: Settings | None = None) -> Readi
 
 
 def __getattr__(name: str) -> object:
-    if name in ("Diagnosis", "Run"):
-        from trainlens import model
+    if name == "Diagnosis":
+        from trainlens.diagnosis import Diagnosis
 
-        return getattr(model, name)
+        return Diagnosis
+    if name == "Run":
+        from trainlens.model import Run
+
+        return Run
     raise AttributeError(f"module 'trainlens' has no attribute {name!r}")

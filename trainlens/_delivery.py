@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from trainlens.errors import InputError, SettingsError
 
 if TYPE_CHECKING:
-    from trainlens.model import Diagnosis
+    from trainlens.diagnosis import Diagnosis
     from trainlens.settings import Settings
 
 STDOUT = "-"

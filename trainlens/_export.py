@@ -29,7 +29,7 @@ def export(runs: Sequence[Run], stream: BinaryIO, kind: Format, all_attempts: bo
     if kind == "csv":
         stream.write((",".join(COLUMNS) + "\n").encode())
         for table in tables:
-            stream.write(table.write_csv(include_header=False).encode())
+            stream.write(_csv_lines(table))
     elif kind == "jsonl":
         for table in tables:
             stream.write(_json_lines(table))
@@ -69,6 +69,16 @@ def _table(run: Run, series: Series, all_attempts: bool) -> pl.DataFrame:
             "attempt": pl.Series(attempt, dtype=pl.Int32),
         }
     )
+
+
+def _csv_lines(table: pl.DataFrame) -> bytes:
+    """Rows with shortest numbers that read back to the bit; not a number is nan."""
+    import polars as pl
+
+    value = pl.col("value")
+    if table["value"].is_nan().any():
+        value = pl.when(value.is_nan()).then(pl.lit("nan")).otherwise(value.cast(pl.String))
+    return table.with_columns(value.alias("value")).write_csv(include_header=False).encode()
 
 
 def _json_lines(table: pl.DataFrame) -> bytes:

@@ -14,20 +14,17 @@ from pathlib import Path
 import numpy as np
 
 from trainlens import __version__, digest, engines, explanation, plugins, store
-from trainlens.errors import InputError
-from trainlens.model import (
-    Batch,
+from trainlens.diagnosis import (
     Check,
     Diagnosis,
     Finding,
     NotApplicable,
-    Note,
     NotEnoughData,
-    Run,
     RunDiagnosis,
-    SourceReport,
     Summary,
 )
+from trainlens.errors import InputError
+from trainlens.model import Batch, Note, Run, SourceReport
 from trainlens.settings import Settings
 from trainlens.sources import HEAD, RunFiles, Source, find, group
 

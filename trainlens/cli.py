@@ -12,7 +12,7 @@ import typer
 from trainlens import __version__
 
 if TYPE_CHECKING:
-    from trainlens.model import Diagnosis
+    from trainlens.diagnosis import Diagnosis
     from trainlens.settings import Settings
 
 OK, FOUND, REFUSED, INCOMPLETE = 0, 1, 2, 3

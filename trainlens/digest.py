@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from trainlens import catalog
-from trainlens.model import NO_RANK, Curve, Finding, Floats, Ints, MetricReport, Result, Run, Series
+from trainlens.diagnosis import Curve, Finding, MetricReport, Result
+from trainlens.model import NO_RANK, Floats, Ints, Run, Series
 
 BLOCKS = 320  # of a curve over the whole run: more cannot be told apart on a page
 RANK_BLOCKS = 48  # of a curve of one rank among several

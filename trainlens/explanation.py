@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from trainlens import plugins
-from trainlens.model import Cost, Evidence, Finding, Run, Verdict
+from trainlens.diagnosis import Cost, Evidence, Finding, Verdict
+from trainlens.model import Run
 from trainlens.settings import Settings
 
 _SEVERITIES = {"error": 0, "warning": 1, "info": 2}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
-from trainlens.model import Number
+from trainlens.diagnosis import Number
 
 NBSP = "\u00a0"
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]

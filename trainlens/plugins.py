@@ -19,17 +19,9 @@ from types import ModuleType
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from trainlens.citations import Citation
+from trainlens.diagnosis import Diagnosis, Finding, NotApplicable, NotEnoughData, Verdict
 from trainlens.errors import PluginError
-from trainlens.model import (
-    Batch,
-    Checkpoint,
-    Diagnosis,
-    Finding,
-    NotApplicable,
-    NotEnoughData,
-    Run,
-    Verdict,
-)
+from trainlens.model import Batch, Checkpoint, Run
 from trainlens.sources import Source
 
 Seam = Literal["parsers", "detectors", "causes", "reports"]

@@ -21,7 +21,17 @@ from trainlens._export import export
 from trainlens._relate import File, Key, relate
 from trainlens._runs import Judged, assemble
 from trainlens._stitch import join
-from trainlens.model import NO_RANK, Batch, Checkpoint, Event, Fact, Note, Points, Run, SourceReport
+from trainlens.model import (
+    NO_RANK,
+    Batch,
+    Checkpoint,
+    Event,
+    Fact,
+    Note,
+    Points,
+    Run,
+    SourceReport,
+)
 from trainlens.sources import Source
 
 __all__ = ["Builder", "cached", "export"]

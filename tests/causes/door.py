@@ -7,7 +7,8 @@ that explains it; the run comes from the door of the detectors' tests.
 from __future__ import annotations
 
 from trainlens import plugins
-from trainlens.model import Event, EventKind, Finding, Run, Verdict
+from trainlens.diagnosis import Finding, Verdict
+from trainlens.model import Event, EventKind, Run
 
 
 def finding(detector: str, first: int | None, last: int | None, metric: str | None = "train/loss") -> Finding:

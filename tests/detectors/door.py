@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 
 from trainlens import plugins
+from trainlens.diagnosis import Finding, NotApplicable, NotEnoughData
 from trainlens.model import (
     NO_RANK,
     Attempt,
     Better,
     Event,
     Fact,
-    Finding,
     Metric,
-    NotApplicable,
-    NotEnoughData,
     Role,
     Run,
     Series,

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, findings, run_of
-from trainlens.model import Event, EventKind, NotApplicable, Place, Run, SourceReport
+from trainlens.diagnosis import NotApplicable
+from trainlens.model import Event, EventKind, Place, Run, SourceReport
 
 ERROR = "TypeError: iteration over a 0-d tensor"
 EIGHT: list[tuple[EventKind, str]] = [("traceback", ERROR)] * 8

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, falling, findings, fires, run_of
-from trainlens.model import Attempt, Floats, NotApplicable, NotEnoughData
+from trainlens.diagnosis import NotApplicable, NotEnoughData
+from trainlens.model import Attempt, Floats
 
 
 def jumped(size: float, at: int = 20, scatter: float = 0.003, points: int = 40) -> Floats:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, findings, run_of
-from trainlens.model import NotApplicable, NotEnoughData
+from trainlens.diagnosis import NotApplicable, NotEnoughData
 
 N = 1000
 DRAW = np.random.default_rng(13).random(N)

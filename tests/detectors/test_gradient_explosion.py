@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, findings, run_of
-from trainlens.model import NotEnoughData
+from trainlens.diagnosis import NotEnoughData
 
 N = 1000
 NORM = np.exp(0.2 * np.random.default_rng(9).normal(size=N))

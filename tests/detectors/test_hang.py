@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import START, answer, findings, run_of
-from trainlens.model import Event, NotApplicable, NotEnoughData, Place, Run
+from trainlens.diagnosis import NotApplicable, NotEnoughData
+from trainlens.model import Event, Place, Run
 
 N = 500
 STEP = np.arange(1, N + 1)

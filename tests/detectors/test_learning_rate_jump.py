@@ -8,7 +8,7 @@ import pytest
 
 from tests.detectors.door import answer, findings, run_of
 from trainlens.detectors import _learning_rate
-from trainlens.model import NotEnoughData
+from trainlens.diagnosis import NotEnoughData
 
 N = 1000
 STEP = np.arange(N, dtype=float)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, findings, run_of
-from trainlens.model import NotApplicable, NotEnoughData
+from trainlens.diagnosis import NotApplicable, NotEnoughData
 
 
 def rows(steps: Any) -> Any:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, falling, findings, fires, run_of
-from trainlens.model import Floats, NotApplicable, NotEnoughData
+from trainlens.diagnosis import NotApplicable, NotEnoughData
+from trainlens.model import Floats
 
 
 def diverging(factor: float = 2.5, points: int = 1000, at: int = 800) -> Floats:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, falling, findings, fires, run_of
-from trainlens.model import Floats, NotApplicable, NotEnoughData
+from trainlens.diagnosis import NotApplicable, NotEnoughData
+from trainlens.model import Floats
 
 
 def memorised(points: int = 250, start: float = 10.5, end: float = 0.005) -> Floats:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, falling, findings, fires, run_of
-from trainlens.model import Floats, NotApplicable, NotEnoughData
+from trainlens.diagnosis import NotApplicable, NotEnoughData
+from trainlens.model import Floats
 
 
 def swinging(period: float, amplitude: float, points: int = 1200, begin: int = 0, shape: str = "sine") -> Floats:

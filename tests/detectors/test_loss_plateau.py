@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, falling, findings, fires, run_of
-from trainlens.model import Floats, NotApplicable, NotEnoughData
+from trainlens.diagnosis import NotApplicable, NotEnoughData
+from trainlens.model import Floats
 
 
 def law(steps: Floats, scatter: float = 0.01, seed: int = 0, level: float = 2.0) -> Floats:

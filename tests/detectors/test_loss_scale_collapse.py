@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, findings, run_of
-from trainlens.model import Event, NotEnoughData, Place
+from trainlens.diagnosis import NotEnoughData
+from trainlens.model import Event, Place
 
 N = 1000
 

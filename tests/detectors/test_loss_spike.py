@@ -9,7 +9,8 @@ import pytest
 
 from tests.detectors.door import answer, falling, findings, fires, run_of
 from trainlens.detectors import _loss_rules as rules
-from trainlens.model import Attempt, Floats, NotApplicable, NotEnoughData
+from trainlens.diagnosis import NotApplicable, NotEnoughData
+from trainlens.model import Attempt, Floats
 
 
 def spiked(size: float, at: int = 400, decay: float = 5.0, points: int = 1000, **more: Any) -> Floats:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, findings, run_of
-from trainlens.model import NotEnoughData
+from trainlens.diagnosis import NotEnoughData
 
 N = 500
 STEP = np.arange(1, N + 1)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, findings, run_of
-from trainlens.model import Event, EventKind, NotApplicable, Place, Run, SourceReport
+from trainlens.diagnosis import NotApplicable
+from trainlens.model import Event, EventKind, Place, Run, SourceReport
 
 CUDA = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, falling, findings, fires, run_of
-from trainlens.model import Floats, NotApplicable, NotEnoughData
+from trainlens.diagnosis import NotApplicable, NotEnoughData
+from trainlens.model import Floats
 
 STEPS = np.arange(50, 2001, 50)  # 40 evaluations
 

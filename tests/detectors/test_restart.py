@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import START, answer, findings, run_of
-from trainlens.model import Attempt, Event, NotApplicable, Run
+from trainlens.diagnosis import NotApplicable
+from trainlens.model import Attempt, Event, Run
 
 
 def run(*spans: tuple[int, int], pause: float | None = 1500.0, events: tuple[Event, ...] = ()) -> Run:

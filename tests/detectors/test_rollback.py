@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import START, answer, findings, run_of
-from trainlens.model import Attempt, NotApplicable, Run
+from trainlens.diagnosis import NotApplicable
+from trainlens.model import Attempt, Run
 
 STEP = np.arange(1, 1001)
 LOSS = 3 - STEP / 1000 + 0.01 * np.random.default_rng(15).normal(size=1000)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, findings, run_of
-from trainlens.model import Event, NotEnoughData
+from trainlens.diagnosis import NotEnoughData
+from trainlens.model import Event
 
 N = 1000
 STEP = np.arange(1, N + 1)

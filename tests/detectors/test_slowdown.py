@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import START, answer, findings, run_of
-from trainlens.model import NotApplicable, NotEnoughData, Run
+from trainlens.diagnosis import NotApplicable, NotEnoughData
+from trainlens.model import Run
 
 N = 1000
 STEP = np.arange(1, N + 1)

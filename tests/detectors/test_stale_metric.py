@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, falling, findings, fires, run_of
-from trainlens.model import Floats, NotEnoughData
+from trainlens.diagnosis import NotEnoughData
+from trainlens.model import Floats
 
 NORMS = 0.5 + 0.1 * np.random.default_rng(1).random(200)
 

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainlens.model import NO_RANK
@@ -22,6 +22,7 @@ def blocks(content: bytes, size: int = 8, start: int = 0, line: int = 1) -> list
         return list(_lines.blocks(Source.of(path), start, line, size))
 
 
+@settings(deadline=None)
 @given(st.lists(st.text("ab\r", max_size=30).map(str.encode)), st.integers(1, 40))
 def test_blocks_are_whole_lines_and_lose_nothing(lines: list[bytes], size: int) -> None:
     content = b"\n".join(lines)

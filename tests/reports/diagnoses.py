@@ -14,26 +14,20 @@ import numpy as np
 from tests.reports import made_up_findings as made_up
 from tests.reports.made_up_findings import SLOW, SPIKE, START, STEPS
 from trainlens import catalog, digest
+from trainlens.diagnosis import Check, Diagnosis, Evidence, Finding, RunDiagnosis, Summary, Verdict
 from trainlens.model import (
     NO_RANK,
     Attempt,
-    Check,
-    Diagnosis,
     Event,
-    Evidence,
     Fact,
-    Finding,
     Floats,
     Ints,
     Metric,
     Note,
     Place,
     Run,
-    RunDiagnosis,
     Series,
     SourceReport,
-    Summary,
-    Verdict,
 )
 
 EVIL = "<script>alert('x')</script>"

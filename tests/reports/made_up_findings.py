@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainlens.model import Check, Cost, Evidence, Finding, Place, Verdict
+from trainlens.diagnosis import Check, Cost, Evidence, Finding, Verdict
+from trainlens.model import Place
 
 START = 1_775_000_000.0  # Unix seconds of step 0
 STEPS = 60_000

@@ -8,7 +8,7 @@ import pytest
 
 from tests.reports import diagnoses
 from tests.reports.made_up_findings import STEPS
-from trainlens.model import Curve, Evidence, Finding
+from trainlens.diagnosis import Curve, Evidence, Finding
 from trainlens.reports._drawings import Drawing, describe, draw
 from trainlens.reports._marks import log_ticks
 from trainlens.reports._panels import eight_numbers, extent, panels

@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.reports import diagnoses
-from trainlens.model import Curve, Diagnosis, Finding
+from trainlens.diagnosis import Curve, Diagnosis, Finding
 from trainlens.reports import html
 
 ALL = ("faulty", "broken", "healthy", "unjudged", "empty", "hostile", "fleet")

@@ -12,8 +12,9 @@ import pytest
 
 from tests.reports import diagnoses
 from tests.reports.golden import golden
+from trainlens.diagnosis import Diagnosis, Evidence
 from trainlens.errors import InputError
-from trainlens.model import Diagnosis, Event, Evidence, Fact
+from trainlens.model import Event, Fact
 from trainlens.reports.json import Options, parse, render
 
 ALL = [

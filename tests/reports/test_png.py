@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.reports import diagnoses
-from trainlens.model import Diagnosis
+from trainlens.diagnosis import Diagnosis
 from trainlens.reports import png
 from trainlens.reports._drawings import Drawing
 from trainlens.reports._mpl_charts import Sheet, plain

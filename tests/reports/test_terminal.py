@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from tests.reports import diagnoses
 from tests.reports.golden import golden
-from trainlens.model import Check, Diagnosis, Finding
+from trainlens.diagnosis import Check, Diagnosis, Finding
 from trainlens.reports._terminal_rows import wrapped
 from trainlens.reports.terminal import Options, render
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.reports import diagnoses
-from trainlens.model import Check, Finding, Result, RunDiagnosis, Severity, SourceReport
+from trainlens.diagnosis import Check, Finding, Result, RunDiagnosis, Severity
+from trainlens.model import SourceReport
 from trainlens.reports import _words as words
 
 

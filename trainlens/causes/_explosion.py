@@ -15,8 +15,9 @@ from trainlens.causes._measure import (
     unmeasured,
     value_at,
 )
+from trainlens.diagnosis import Evidence, Finding, Verdict
 from trainlens.figures import NBSP, counted, figures, number
-from trainlens.model import Evidence, Finding, Run, Series, Verdict
+from trainlens.model import Run, Series
 from trainlens.signals import episodes, mad
 
 LEAD = 50  # points before the onset in which a forerunner counts

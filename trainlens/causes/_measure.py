@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainlens.diagnosis import Evidence, Finding, Verdict
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, Floats, Metric, Run, Series, Verdict
+from trainlens.model import Floats, Metric, Run, Series
 from trainlens.signals import mad
 
 WINDOW = 200  # points before a finding that make its level

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainlens.causes._measure import bounds, fact_number, finite, near, step_times
-from trainlens.model import Finding, Ints, Run
+from trainlens.diagnosis import Finding
+from trainlens.model import Ints, Run
 
 _SLOW = 1.3  # times the median step
 _RARE = 4  # logged points between two events, below which every point is near one

@@ -13,8 +13,9 @@ import math
 import numpy as np
 
 from trainlens.causes._measure import bounds, fact_number, finite, missing, ruled_out, supported, unmeasured
+from trainlens.diagnosis import Evidence, Finding, Verdict
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, Floats, Run, Series, Verdict
+from trainlens.model import Floats, Run, Series
 
 EXPLAINS = ("loss-plateau", "flat-loss")
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from trainlens.causes._measure import bounds, finite, missing, ruled_out, supported
+from trainlens.diagnosis import Evidence, Finding, Verdict
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, Run, Series, Verdict
+from trainlens.model import Run, Series
 
 EXPLAINS = ("low-gpu-utilization", "low-mfu")
 

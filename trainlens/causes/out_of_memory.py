@@ -14,8 +14,9 @@ import re
 import numpy as np
 
 from trainlens.causes._measure import bounds, fact_number, finite, missing, ruled_out, supported, unmeasured
+from trainlens.diagnosis import Evidence, Finding, Verdict
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, Run, Series, Verdict
+from trainlens.model import Run, Series
 
 EXPLAINS = ("out-of-memory", "memory-pressure")
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from trainlens.causes._measure import Levels, levels, missing, ruled_out, step_times, supported, unmeasured
 from trainlens.causes._slow_steps import at_events, at_interval, slow_steps
+from trainlens.diagnosis import Evidence, Finding, Verdict
 from trainlens.figures import NBSP, number
-from trainlens.model import Evidence, Finding, Run, Verdict
+from trainlens.model import Run
 
 EXPLAINS = ("slowdown", "periodic-stall", "slow-step")
 

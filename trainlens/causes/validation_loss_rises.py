@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from trainlens.causes._measure import WINDOW, bounds, finite, missing, ruled_out, supported, unmeasured, value_at
+from trainlens.diagnosis import Evidence, Finding, Verdict
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, Floats, Run, Series, Verdict
+from trainlens.model import Floats, Run, Series
 
 EXPLAINS = ("overfitting", "train-eval-gap", "eval-shift")
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from trainlens.model import Cost, Floats, Ints, Run, Series
+from trainlens.diagnosis import Cost
+from trainlens.model import Floats, Ints, Run, Series
 from trainlens.signals import episodes
 
 Mask = NDArray[np.bool_]

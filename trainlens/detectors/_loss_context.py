@@ -14,7 +14,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from trainlens.model import Evidence, Finding, Floats, Ints, NotEnoughData, Role, Run, Series
+from trainlens.diagnosis import Evidence, Finding, NotEnoughData
+from trainlens.model import Floats, Ints, Role, Run, Series
 from trainlens.signals import mad
 
 LOSSES: tuple[Role, ...] = ("loss", "eval-loss", "perplexity")

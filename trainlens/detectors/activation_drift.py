@@ -27,8 +27,9 @@ import numpy as np
 
 from trainlens.citations import measured
 from trainlens.detectors._levels import surely
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.figures import counted, number
-from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Run, Series
+from trainlens.model import Run, Series
 from trainlens.plugins import threshold
 from trainlens.signals import block_medians
 

@@ -24,8 +24,9 @@ import numpy as np
 
 from trainlens.citations import JUDGEMENT, USUAL, measured
 from trainlens.detectors import _levels
+from trainlens.diagnosis import Evidence, Finding, NotEnoughData
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, Metric, NotEnoughData, Run, Series
+from trainlens.model import Metric, Run, Series
 from trainlens.plugins import threshold
 from trainlens.signals import interpolate_last
 

@@ -25,8 +25,9 @@ from dataclasses import dataclass
 
 from trainlens.citations import JUDGEMENT
 from trainlens.detectors import _incidents
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, Severity
 from trainlens.figures import counted
-from trainlens.model import Event, Evidence, Finding, NotApplicable, Run, Severity
+from trainlens.model import Event, Run
 from trainlens.plugins import threshold
 
 NEEDS = ()

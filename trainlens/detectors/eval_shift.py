@@ -26,7 +26,8 @@ import numpy as np
 from trainlens.citations import measured
 from trainlens.detectors._eval_context import eval_losses
 from trainlens.detectors._loss_context import Curve, add, changes, curve_of, interval, near
-from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Run
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
+from trainlens.model import Run
 from trainlens.plugins import threshold
 from trainlens.signals import mad
 

@@ -29,7 +29,8 @@ import numpy as np
 
 from trainlens.citations import SAGEMAKER, measured
 from trainlens.detectors._loss_context import Curve, curve_of, is_dead, is_evaluation, judged
-from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Run
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
+from trainlens.model import Run
 from trainlens.plugins import threshold
 
 NEEDS = ("role:loss",)

@@ -25,8 +25,9 @@ import numpy as np
 
 from trainlens.citations import JUDGEMENT, USUAL, measured
 from trainlens.detectors._levels import settled, surely
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, Floats, Ints, NotApplicable, NotEnoughData, Run
+from trainlens.model import Floats, Ints, Run
 from trainlens.plugins import threshold
 
 NEEDS = ("role:clipped|grad_norm",)

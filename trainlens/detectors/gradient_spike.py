@@ -25,8 +25,9 @@ import numpy as np
 
 from trainlens.citations import measured
 from trainlens.detectors._levels import surely
+from trainlens.diagnosis import Evidence, Finding, NotEnoughData
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, Floats, Ints, NotEnoughData, Run, Series
+from trainlens.model import Floats, Ints, Run, Series
 from trainlens.plugins import threshold
 from trainlens.signals import episodes, mad, rolling_median, tail_threshold
 

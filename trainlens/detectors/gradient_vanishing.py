@@ -24,8 +24,9 @@ import numpy as np
 
 from trainlens.citations import JUDGEMENT, USUAL, measured
 from trainlens.detectors._levels import settled, share_beyond, sustained
+from trainlens.diagnosis import Evidence, Finding, NotEnoughData, Severity
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, Floats, Ints, NotEnoughData, Run, Series, Severity
+from trainlens.model import Floats, Ints, Run, Series
 from trainlens.plugins import threshold
 
 NEEDS = ("role:grad-norm",)

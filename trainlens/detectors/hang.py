@@ -27,8 +27,9 @@ import numpy as np
 from trainlens.citations import JUDGEMENT, measured
 from trainlens.detectors import _speed
 from trainlens.detectors._levels import cost, surely
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.figures import number, seconds
-from trainlens.model import Event, Evidence, Finding, Floats, Ints, NotApplicable, NotEnoughData, Run, Series
+from trainlens.model import Event, Floats, Ints, Run, Series
 from trainlens.plugins import threshold
 
 NEEDS = ()

@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 from trainlens.citations import JUDGEMENT, SGDR, measured
 from trainlens.detectors import _learning_rate
 from trainlens.detectors._levels import surely
+from trainlens.diagnosis import Evidence, Finding, NotEnoughData
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, Floats, Ints, NotEnoughData, Run, Series
+from trainlens.model import Floats, Ints, Run, Series
 from trainlens.plugins import threshold
 from trainlens.signals import episodes
 

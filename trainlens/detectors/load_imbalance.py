@@ -24,8 +24,9 @@ import numpy as np
 
 from trainlens.citations import JUDGEMENT, measured
 from trainlens.detectors._levels import Mask, at_steps, common_steps, share_beyond, sustained
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, Floats, Ints, NotApplicable, NotEnoughData, Run, Series
+from trainlens.model import Floats, Ints, Run, Series
 from trainlens.plugins import threshold
 
 NEEDS = ("role:expert-load",)

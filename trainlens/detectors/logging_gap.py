@@ -25,7 +25,8 @@ import numpy as np
 
 from trainlens.citations import measured
 from trainlens.detectors._levels import surely
-from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Run, Series
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
+from trainlens.model import Run, Series
 from trainlens.plugins import threshold
 from trainlens.signals import rolling_median
 

@@ -38,7 +38,8 @@ from trainlens.detectors._loss_context import (
     too_short,
 )
 from trainlens.detectors._loss_levels import LevelLimits, Rise, rise_of
-from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Run
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
+from trainlens.model import Run
 from trainlens.plugins import threshold
 
 NEEDS = ("role:loss|role:eval-loss|role:perplexity|role:score|role:reward",)

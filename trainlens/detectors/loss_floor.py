@@ -26,7 +26,8 @@ import numpy as np
 
 from trainlens.citations import Citation, measured
 from trainlens.detectors._loss_context import Curve, curve_of, is_evaluation, judged
-from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Run
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
+from trainlens.model import Run
 from trainlens.plugins import threshold
 from trainlens.signals import interpolate_last, rolling_median
 

@@ -27,7 +27,8 @@ import numpy as np
 from trainlens.citations import measured
 from trainlens.detectors._loss_context import Curve, curve_of, figure, interval, is_evaluation, judged
 from trainlens.detectors._loss_levels import rise_of
-from trainlens.model import Evidence, Finding, Floats, NotApplicable, NotEnoughData, Run
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
+from trainlens.model import Floats, Run
 from trainlens.plugins import threshold
 from trainlens.signals import mad
 

@@ -40,7 +40,8 @@ from trainlens.detectors._loss_context import (
 from trainlens.detectors._loss_flat import Flat, find_flat
 from trainlens.detectors._loss_levels import jumps_of, rise_of
 from trainlens.detectors._loss_spikes import Spike, spikes_of
-from trainlens.model import Evidence, Finding, Floats, NotApplicable, NotEnoughData, Run, Series, Severity
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
+from trainlens.model import Floats, Run, Series
 from trainlens.plugins import threshold
 
 NEEDS = ("role:loss",)

@@ -25,8 +25,9 @@ import numpy as np
 
 from trainlens.citations import DEEPSPEED_FP16, measured
 from trainlens.detectors._levels import surely
+from trainlens.diagnosis import Evidence, Finding, NotEnoughData
 from trainlens.figures import number
-from trainlens.model import Event, Evidence, Finding, Floats, Ints, NotEnoughData, Run
+from trainlens.model import Event, Floats, Ints, Run
 from trainlens.plugins import threshold
 from trainlens.signals import episodes
 

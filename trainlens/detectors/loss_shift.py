@@ -37,7 +37,8 @@ from trainlens.detectors._loss_context import (
 )
 from trainlens.detectors._loss_levels import LevelLimits, jumps_of, rise_of
 from trainlens.detectors._loss_spikes import LEAST
-from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Run
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
+from trainlens.model import Run
 from trainlens.plugins import threshold
 
 NEEDS = ("role:loss",)

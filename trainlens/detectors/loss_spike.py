@@ -49,7 +49,8 @@ from trainlens.detectors._loss_context import (
 )
 from trainlens.detectors._loss_levels import rise_of
 from trainlens.detectors._loss_spikes import LEAST, Limits, Spike, spikes_of
-from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Run, Series, Severity
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
+from trainlens.model import Run, Series
 from trainlens.plugins import threshold
 
 NEEDS = ("role:loss|role:eval-loss|role:perplexity",)

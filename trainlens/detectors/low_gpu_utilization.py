@@ -25,8 +25,9 @@ import numpy as np
 
 from trainlens.citations import JUDGEMENT, USUAL, measured
 from trainlens.detectors import _levels
+from trainlens.diagnosis import Evidence, Finding, NotEnoughData
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, NotEnoughData, Run, Series
+from trainlens.model import Run, Series
 from trainlens.plugins import threshold
 
 NEEDS = ("gpu/utilization",)

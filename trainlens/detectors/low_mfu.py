@@ -24,8 +24,9 @@ import numpy as np
 
 from trainlens.citations import MEGASCALE, PALM_MFU, USUAL, measured
 from trainlens.detectors import _levels
+from trainlens.diagnosis import Evidence, Finding, NotEnoughData
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, NotEnoughData, Run
+from trainlens.model import Run
 from trainlens.plugins import threshold
 
 NEEDS = ("mfu",)

@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 
 from trainlens.citations import TORCH_AMP, measured
 from trainlens.detectors._loss_context import count
-from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Role, Run, Series, Severity
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
+from trainlens.model import Role, Run, Series
 from trainlens.plugins import threshold
 from trainlens.signals import episodes
 

@@ -22,8 +22,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainlens.detectors import _incidents
+from trainlens.diagnosis import Evidence, Finding, NotApplicable
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, NotApplicable, Run
+from trainlens.model import Run
 
 NEEDS = ()
 

@@ -30,7 +30,8 @@ from trainlens.citations import PRECHELT, measured
 from trainlens.detectors._eval_context import eval_losses, levels_at, share_an_axis, training
 from trainlens.detectors._loss_context import Curve, add, curve_of
 from trainlens.detectors.eval_shift import find_shift
-from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Run, Severity
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
+from trainlens.model import Run
 from trainlens.plugins import threshold
 from trainlens.signals import block_noise, kendall, rolling_median
 

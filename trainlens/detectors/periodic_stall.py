@@ -24,8 +24,9 @@ from dataclasses import dataclass
 from trainlens.citations import measured
 from trainlens.detectors import _speed
 from trainlens.detectors._levels import cost
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
 from trainlens.figures import number, seconds
-from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Run, Severity
+from trainlens.model import Run
 from trainlens.plugins import threshold
 
 NEEDS = ()

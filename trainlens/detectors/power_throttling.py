@@ -24,8 +24,9 @@ import numpy as np
 
 from trainlens.citations import JUDGEMENT, measured
 from trainlens.detectors import _levels
+from trainlens.diagnosis import Evidence, Finding, NotEnoughData
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, Floats, NotEnoughData, Run, Series
+from trainlens.model import Floats, Run, Series
 from trainlens.plugins import threshold
 
 NEEDS = ("gpu/power",)

@@ -20,8 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainlens.detectors._levels import cost
+from trainlens.diagnosis import Evidence, Finding, NotApplicable
 from trainlens.figures import seconds
-from trainlens.model import Attempt, Event, Evidence, Finding, NotApplicable, Run
+from trainlens.model import Attempt, Event, Run
 
 NEEDS = ()
 

@@ -25,8 +25,9 @@ import numpy as np
 from trainlens.citations import JUDGEMENT, measured
 from trainlens.detectors import _incidents, _speed
 from trainlens.detectors._levels import cost
+from trainlens.diagnosis import Evidence, Finding, NotApplicable
 from trainlens.figures import number, seconds
-from trainlens.model import Attempt, Evidence, Finding, NotApplicable, Run, Series
+from trainlens.model import Attempt, Run, Series
 from trainlens.plugins import threshold
 from trainlens.signals import mad
 

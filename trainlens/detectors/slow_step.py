@@ -25,8 +25,9 @@ import numpy as np
 from trainlens.citations import measured
 from trainlens.detectors import _speed
 from trainlens.detectors._levels import cost, surely
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.figures import counted, number, seconds
-from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Run
+from trainlens.model import Run
 from trainlens.plugins import threshold
 
 NEEDS = ()

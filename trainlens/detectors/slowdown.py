@@ -29,8 +29,9 @@ import numpy as np
 from trainlens.citations import BLOOM, measured
 from trainlens.detectors import _speed
 from trainlens.detectors._levels import cost, share_beyond
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, Floats, NotApplicable, NotEnoughData, Run, Severity
+from trainlens.model import Floats, Run
 from trainlens.plugins import threshold
 from trainlens.signals import block_medians, block_noise, episodes, interpolate_last
 

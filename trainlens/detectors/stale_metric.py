@@ -26,7 +26,8 @@ import numpy as np
 
 from trainlens.citations import BLOOM, measured
 from trainlens.detectors._loss_context import figure, interval, is_dead, judged
-from trainlens.model import Evidence, Finding, NotApplicable, NotEnoughData, Role, Run, Series
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
+from trainlens.model import Role, Run, Series
 from trainlens.plugins import threshold
 from trainlens.signals import held_level
 

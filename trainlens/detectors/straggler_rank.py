@@ -25,8 +25,9 @@ import numpy as np
 
 from trainlens.citations import MEGASCALE, measured
 from trainlens.detectors._levels import at_steps, common_steps, cost, surely
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, Floats, Ints, NotApplicable, NotEnoughData, Run, Series
+from trainlens.model import Floats, Ints, Run, Series
 from trainlens.plugins import threshold
 from trainlens.signals import block_medians, block_noise, episodes
 

@@ -29,7 +29,8 @@ import numpy as np
 from trainlens.citations import SAGEMAKER, measured
 from trainlens.detectors._eval_context import eval_losses, levels_at, share_an_axis, training
 from trainlens.detectors._loss_context import Curve, add, curve_of
-from trainlens.model import Evidence, Finding, Floats, NotApplicable, NotEnoughData, Run
+from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
+from trainlens.model import Floats, Run
 from trainlens.plugins import threshold
 
 NEEDS = ("role:loss", "role:eval-loss")

@@ -27,8 +27,9 @@ import numpy as np
 
 from trainlens.citations import CS231N, USUAL, measured
 from trainlens.detectors import _learning_rate, _levels
+from trainlens.diagnosis import Evidence, Finding, NotEnoughData, Severity
 from trainlens.figures import number
-from trainlens.model import Evidence, Finding, Floats, Ints, NotEnoughData, Run, Series, Severity
+from trainlens.model import Floats, Ints, Run, Series
 from trainlens.plugins import threshold
 from trainlens.signals import interpolate_last
 

@@ -69,10 +69,13 @@ def _rest(block: Block, starts: Ints, ends: Ints, taken: NDArray[np.bool_], colu
     before = np.searchsorted(rows, np.array(places, np.int64)) - 1
     news = np.flatnonzero(np.diff(before, prepend=-1))
     step: list[int | None] = [None] * len(places)
+    time: list[float | None] = [None] * len(places)
     for place, row in zip(news.tolist(), before[news].tolist(), strict=True):
         step[place] = int(columns.step[row])
+        if columns.time is not None and not np.isnan(columns.time[row]):
+            time[place] = float(columns.time[row])
     follows = {place for place in places if place and place <= len(taken) and taken[place - 1]}
-    return Rest(lines, places, step, columns, total, follows, bool(taken[-1]) and not block.torn)
+    return Rest(lines, places, step, time, columns, total, follows, bool(taken[-1]) and not block.torn)
 
 
 def _by_length(buffer: Bytes, starts: Ints, ends: Ints) -> list[tuple[int, Ints]]:

@@ -25,6 +25,7 @@ class Rest:
     lines: list[str]
     at: Iterable[int]
     step: Iterable[int | None]
+    time: Iterable[float | None]  # of that step, where it is new
     columns: Columns
     total: int | None = None  # how many steps are planned, when the fast reading learnt it
     follows: Container[int] = ()  # places right behind a record that was read fast: it may be wrapped and go on there
@@ -94,10 +95,11 @@ class _Reader:
 
     def _rest(self, block: Block, rest: Rest, last: int) -> None:
         page, of_interest = self.page, marked(rest.lines)
-        for place, (line, at, step) in enumerate(zip(rest.lines, rest.at, rest.step, strict=True)):
+        lines = zip(rest.lines, rest.at, rest.step, rest.time, strict=True)
+        for place, (line, at, step, time) in enumerate(lines):
             page.line = block.line + at
             if step is not None:
-                page.step = step
+                page.step, page.time = step, time
             if at in rest.follows:
                 self.megatron.open, self.megatron.dangling = page.line, ""
             self._line(line, place in of_interest, torn=at == last)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainlens.diagnosis import Curve, RunDiagnosis
 from trainlens.figures import NBSP, figures, number
-from trainlens.model import Curve, Floats, RunDiagnosis
+from trainlens.model import Floats
 from trainlens.reports._marks import START, Band, Mark, above, bands
 from trainlens.reports._marks import limits as limits_of
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from trainlens.diagnosis import Curve, Finding, RunDiagnosis, Severity
 from trainlens.figures import number
-from trainlens.model import Curve, Finding, Floats, RunDiagnosis, Severity
+from trainlens.model import Floats
 from trainlens.reports._words import cards
 
 MOST_BANDS = 12

@@ -11,9 +11,10 @@ import numpy as np
 from markupsafe import Markup
 
 from trainlens import plugins
+from trainlens.diagnosis import Check, Curve, Evidence, Finding, RunDiagnosis
 from trainlens.errors import PluginError
 from trainlens.figures import moment, number, steps
-from trainlens.model import Check, Curve, Evidence, Fact, Finding, RunDiagnosis
+from trainlens.model import Fact
 from trainlens.reports import _words as words
 from trainlens.reports._drawings import Drawing, describe
 from trainlens.reports._panels import close_ups, extent, panels, whole_curves
@@ -163,7 +164,8 @@ def marker(run: RunDiagnosis) -> Callable[[str], Markup]:
     """A filter that sets the run's metric names in code type; everything else is escaped."""
     names = {name for metric in run.metrics for name in (metric.name, *metric.raw)}
     names |= {finding.metric for finding in run.findings if finding.metric}
-    plain = sorted((name for name in names if len(name) > 1), key=lambda name: (-len(name), name))[:500]
+    names = {name for name in names if len(name) > 1 and not (name.isalpha() and len(name) > 3)}  # "time" is a word too
+    plain = sorted(names, key=lambda name: (-len(name), name))[:500]
     pattern = re.compile("|".join(rf"(?<![\w/]){re.escape(name)}(?![\w/])" for name in plain) or r"(?!)")
 
     def mark(text: str) -> Markup:

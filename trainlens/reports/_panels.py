@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from trainlens.diagnosis import Curve, Finding, MetricReport, RunDiagnosis
 from trainlens.figures import NBSP, figures, seconds
-from trainlens.model import Curve, Finding, MetricReport, RunDiagnosis
 from trainlens.reports._drawings import Drawing, bare, draw
 from trainlens.reports._ranks import has_ranks
 from trainlens.reports._words import Card, cards
@@ -243,11 +243,10 @@ def eight_numbers(run: RunDiagnosis) -> list[Figure]:
 
 
 def _steps_figure(run: RunDiagnosis) -> list[Figure]:
-    result = run.result
-    if result.last_step is None:
+    if (result := run.result).last_step is None:
         return []
-    under = f"of {result.total_steps:,}" if result.total_steps else "no total in the logs"
-    return [Figure("Steps", f"{result.last_step:,}", under)]
+    of = f"of {result.total_steps:,}" if result.total_steps else "no total in the logs"
+    return [Figure("Steps", f"{result.last_step:,}", of)]
 
 
 def _figure(run: RunDiagnosis, name: str, metrics: Sequence[str], how: str) -> Figure | None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainlens.diagnosis import Curve, RunDiagnosis
 from trainlens.figures import number
-from trainlens.model import Curve, Floats, RunDiagnosis
+from trainlens.model import Floats
 
 HEAT_BLOCKS = 48
 LEAST_WORST = 1.05  # the darkest colour of a heat map stands for no less than 5 % over the median rank

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from trainlens.model import Curve, RunDiagnosis
+from trainlens.diagnosis import Curve, RunDiagnosis
 from trainlens.reports._words import Card
 
 _BLOCKS = "▁▂▃▄▅▆▇█"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trainlens.model import Event, RunDiagnosis
+from trainlens.diagnosis import RunDiagnosis
+from trainlens.model import Event
 from trainlens.reports._panels import extent
 
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from trainlens.diagnosis import Check, Diagnosis, Finding, MetricReport, RunDiagnosis
 from trainlens.figures import NBSP, counted, figures, moment, number, seconds, steps
-from trainlens.model import Check, Diagnosis, Finding, MetricReport, RunDiagnosis, SourceReport
+from trainlens.model import SourceReport
 
 __all__ = [
     "Card", "cards", "checked_line", "confidence", "cost_line", "counted", "do_first", "incomplete", "moment",

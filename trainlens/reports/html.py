@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from trainlens.diagnosis import Diagnosis, RunDiagnosis
 from trainlens.figures import counted, moment, number, seconds, steps
-from trainlens.model import Diagnosis, RunDiagnosis
 from trainlens.reports import _words as words
 from trainlens.reports._page import Charts, fact_value, page, severities, spark
 from trainlens.reports._panels import eight_numbers, extent, left_out, whole_curves

@@ -13,8 +13,9 @@ from typing import Any
 
 import msgspec
 
+from trainlens.diagnosis import Diagnosis, Finding, RunDiagnosis
 from trainlens.errors import InputError
-from trainlens.model import NO_RANK, Diagnosis, Event, Fact, Finding, Note, Place, RunDiagnosis, SourceReport
+from trainlens.model import NO_RANK, Event, Fact, Note, Place, SourceReport
 
 SUFFIX = ".json"
 SCHEMA_VERSION = 1

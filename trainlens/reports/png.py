@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trainlens.model import Diagnosis, RunDiagnosis
+from trainlens.diagnosis import Diagnosis, RunDiagnosis
 from trainlens.reports import _words as words
 from trainlens.reports._drawings import Drawing, draw
 from trainlens.reports._panels import chart, close_ups, eight_numbers, extent, panels, slot, whole_curves

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from trainlens.model import Diagnosis, Evidence, Finding, Note, RunDiagnosis, SourceReport, Verdict
+from trainlens.diagnosis import Diagnosis, Evidence, Finding, RunDiagnosis, Verdict
+from trainlens.model import Note, SourceReport
 from trainlens.reports import _words as words
 from trainlens.reports._sparkline import sparkline
 from trainlens.reports._terminal_rows import LABEL, NARROWEST, Row
