@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainlens import _cache
 from trainlens.model import Batch, Checkpoint, Event, Fact, Note, Place, Points
 from trainlens.sources import Source
+from trainlens.store import cache
 
 STEP = np.arange(1000)
 REAL = STEP.astype(np.float64)
@@ -41,14 +41,14 @@ class Reader:
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(_cache, "DEAR", -1.0)
+    monkeypatch.setattr(cache, "DEAR", -1.0)
     path = tmp_path / "log"
     path.write_text("step 1 loss 2\n")
     return path
 
 
 def again(path: Path, reader: Reader) -> list[Batch]:
-    return list(_cache.cached(Source.of(path), "jsonl", reader))
+    return list(cache.cached(Source.of(path), "jsonl", reader))
 
 
 def kept(path: Path) -> list[Path]:
@@ -103,7 +103,7 @@ def test_a_damaged_cache_is_ignored_and_written_anew(log: Path) -> None:
 
 
 def test_what_is_cheap_to_read_is_not_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cache, "DEAR", 60.0)
+    monkeypatch.setattr(cache, "DEAR", 60.0)
     again(log, Reader())
     assert kept(log) == []
 
@@ -116,7 +116,7 @@ def test_a_directory_that_cannot_be_written_is_no_fault(log: Path, monkeypatch: 
 
 def test_the_cache_stays_within_its_limit(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     again(log, Reader())
-    monkeypatch.setattr(_cache, "LIMIT", kept(log)[0].stat().st_size)
+    monkeypatch.setattr(cache, "LIMIT", kept(log)[0].stat().st_size)
     other = log.with_name("other")
     other.write_text("x")
     os.utime(kept(log)[0], (1.0, 1.0))
@@ -125,7 +125,7 @@ def test_the_cache_stays_within_its_limit(log: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_reading_that_is_given_up_is_not_kept(log: Path) -> None:
-    stream = _cache.cached(Source.of(log), "jsonl", Reader())
+    stream = cache.cached(Source.of(log), "jsonl", Reader())
     next(stream)
     stream.close()  # type: ignore[attr-defined]
     assert kept(log) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.reports import diagnoses
-from trainlens import _delivery
+from trainlens import delivery
 from trainlens.reports import json as json_report
 
 HEAVY = ("numpy", "polars", "pyarrow", "rich", "matplotlib", "bokeh", "jinja2", "msgspec")
@@ -185,7 +185,7 @@ def test_render_from_the_answer(tmp_path: Path) -> None:
 
 def test_names_of_runs_lead_nowhere_else() -> None:
     names = ["../../etc/passwd", "a/b", "a-b", "A-B", "", "...", "index", "漢字", "x" * 300]
-    made = _delivery.file_names(names)
+    made = delivery.file_names(names)
     assert len({name.lower() for name in made}) == len(names)
     assert all("/" not in name and not name.startswith(".") and 0 < len(name) <= 103 for name in made)
     assert made[1] == "a-b"

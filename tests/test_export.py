@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from tests.test_store import one, points, runs
-from trainlens._export import COLUMNS, FORMATS, Format
 from trainlens.model import Run
 from trainlens.store import export
+from trainlens.store.export import COLUMNS, FORMATS, Format
 
 VALUES = [0.1 + 0.2, float("nan"), float("inf"), float("-inf"), 5e-324, 1.0]
 
@@ -29,8 +29,10 @@ def table(run: list[Run], kind: Format, all_attempts: bool = False) -> pl.DataFr
         return pl.DataFrame(
             [json.loads(line) | {"value": float(json.loads(line)["value"])} for line in text.splitlines()]
         )
-    reader = {"parquet": pl.read_parquet, "arrow": pl.read_ipc, "csv": pl.read_csv}[kind]
-    return reader(io.BytesIO(text))
+    if kind == "csv":
+        texts = pl.read_csv(io.BytesIO(text), schema_overrides={"value": pl.String})
+        return texts.with_columns(pl.col("value").cast(pl.Float64))
+    return {"parquet": pl.read_parquet, "arrow": pl.read_ipc}[kind](io.BytesIO(text))
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -49,7 +51,7 @@ def test_every_format_gives_the_values_to_the_bit(kind: Format) -> None:
 def test_csv_has_words_for_what_is_not_finite_and_empty_cells_for_unknown() -> None:
     assert told([one(points(range(6), VALUES))], "csv").decode().splitlines()[1:5] == [
         "run,train/loss,loss,,0,,0.30000000000000004,log.jsonl,0",
-        "run,train/loss,loss,,1,,NaN,log.jsonl,0",
+        "run,train/loss,loss,,1,,nan,log.jsonl,0",
         "run,train/loss,loss,,2,,inf,log.jsonl,0",
         "run,train/loss,loss,,3,,-inf,log.jsonl,0",
     ]

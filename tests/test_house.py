@@ -23,23 +23,22 @@ FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
 LONGEST = 300
 HEADINGS = ("Why it matters", "How it is found", "What to do", "When it is wrong")
 
-# A room and its helpers (leading underscore) stand on one floor; a room imports from lower floors and from itself.
+# A room is a file or a folder; it imports from lower floors and from itself.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("model", "diagnosis", "signals", "_signals", "citations", "errors", "engines", "figures"),
-    ("plugins", "sources", "_grouping", "settings", "catalog", "_metrics"),
-    (*SEAMS, "store", "_stitch", "_stitcher", "_relate", "_attempts", "_runs", "_cache", "_export"),
+    ("model", "diagnosis", "signals", "citations", "errors", "engines", "figures"),
+    ("plugins", "sources", "settings", "catalog"),
+    (*SEAMS, "store"),
     ("analysis", "digest", "explanation", "watch", "compare", "pages"),
-    ("cli", "_delivery", "_"),
+    ("cli", "delivery"),
     ("__main__", "__init__"),
 )
 # Rooms of one floor that may use each other; wings and the store may not.
 SISTERS = {0, 1, 3, 4}
-STORE = frozenset(("store", "_stitch", "_stitcher", "_relate", "_attempts", "_runs", "_cache", "_export"))
 # What is dear to import, and where it may be at all: the store and parsers read with it, reports draw with it.
 HEAVY = {
-    "polars": ("parsers/", "store", "_cache", "_export"),
-    "pyarrow": ("parsers/", "store", "_cache", "_export"),
-    "rich": ("reports/", "cli", "_delivery"),
+    "polars": ("parsers/", "store/"),
+    "pyarrow": ("parsers/", "store/"),
+    "rich": ("reports/", "cli", "delivery"),
     "matplotlib": ("reports/",),
     "bokeh": ("reports/",),
 }
@@ -68,7 +67,7 @@ def room(path: str) -> str:
 
 def floor(name: str) -> int | None:
     for number, rooms in enumerate(FLOORS):
-        if any(name == one or (one.startswith("_signals") and name.startswith(one)) for one in rooms):
+        if name in rooms:
             return number
     return None
 
@@ -93,9 +92,8 @@ def test_imports_go_down(file: str) -> None:
     for used in rooms_used(file) - {room(file)}:
         level = floor(used)
         assert level is not None
-        sisters = own in SISTERS or {room(file), used} <= STORE
-        typing_only = (file, used) == ("_grouping.py", "sources")
-        assert level < own or (level == own and sisters) or typing_only, f"{file} imports {used}"
+        sisters = own in SISTERS
+        assert level < own or (level == own and sisters), f"{file} imports {used}"
 
 
 @pytest.mark.parametrize("file", FILES)

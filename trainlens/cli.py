@@ -104,11 +104,11 @@ def analyze(
     """Diagnose runs: the answer in the terminal, HTML and PNG reports on disk."""
     flags = {"output": output, "formats": formats, "fail_on": fail_on, "select": select, "ignore": ignore}
     settings = _settings({**flags, "parser": parser, "jobs": jobs, "width": width}, sets, config, no_cache)
-    from trainlens import _delivery, analysis
+    from trainlens import analysis, delivery
 
-    plan = _delivery.plan(settings)
+    plan = delivery.plan(settings)
     diagnosis = analysis.analyze(paths, settings, progress=_progress(quiet))
-    _delivery.deliver(diagnosis, plan, settings, quiet=quiet, verbose=verbose)
+    delivery.deliver(diagnosis, plan, settings, quiet=quiet, verbose=verbose)
     raise typer.Exit(status(diagnosis, settings.fail_on))
 
 
@@ -116,10 +116,10 @@ def analyze(
 def inspect(paths: Paths, parser: Parser = None, config: Config = None, no_cache: NoCache = False) -> None:
     """Show what was read, how each name was understood, what could not be read."""
     settings = _settings({"parser": parser}, None, config, no_cache)
-    from trainlens import _delivery, analysis, pages
+    from trainlens import analysis, delivery, pages
 
     reading = analysis.read(paths, settings)
-    _delivery.show(pages.inspection(reading.runs, reading.unread).encode("utf-8", "replace"))
+    delivery.show(pages.inspection(reading.runs, reading.unread).encode("utf-8", "replace"))
     raise typer.Exit(_reading_status(reading))
 
 
@@ -142,11 +142,11 @@ def export(
 ) -> None:
     """Write all points as one long table, for your own polars, duckdb or pandas."""
     settings = _settings({"parser": parser}, None, config, no_cache)
-    from trainlens import _delivery, analysis, store
+    from trainlens import analysis, delivery, store
 
     chosen = _table_format(table_format, output)
     reading = analysis.read(paths, settings)
-    with _delivery.destination(output) as stream:
+    with delivery.destination(output) as stream:
         store.export(reading.runs, stream, chosen, all_attempts)
     raise typer.Exit(_reading_status(reading))
 
@@ -160,9 +160,9 @@ def explain(
     config: Config = None,
 ) -> None:
     """Show one page: what it looks for, how, with which thresholds from which source, and when it is wrong."""
-    from trainlens import _delivery, pages
+    from trainlens import delivery, pages
 
-    _delivery.show(pages.explain(name, _settings({}, sets, config)).encode())
+    delivery.show(pages.explain(name, _settings({}, sets, config)).encode())
 
 
 @app.command("list")
@@ -172,13 +172,13 @@ def list_(
     ] = None,
 ) -> None:
     """List the parsers, detectors, causes and reports."""
-    from trainlens import _delivery, pages
+    from trainlens import delivery, pages
     from trainlens.settings import nearest
 
     chosen = [one for one in pages.SEAMS if seam is None or one == seam.rstrip("s") + "s"]
     if not chosen:
         raise typer.BadParameter(f"There is no seam {seam!r}. {nearest(str(seam), pages.SEAMS)}")
-    _delivery.show(pages.listing(chosen).encode())
+    delivery.show(pages.listing(chosen).encode())
 
 
 @app.command()
@@ -192,18 +192,18 @@ def render(
 ) -> None:
     """Make any report from a JSON answer, without the logs."""
     settings = _settings({"output": output, "formats": formats, "width": width}, None, None)
-    from trainlens import _delivery
+    from trainlens import delivery
 
-    plan = _delivery.plan(settings)
-    _delivery.deliver(_delivery.stored(diagnosis), plan, settings, quiet=quiet, verbose=verbose)
+    plan = delivery.plan(settings)
+    delivery.deliver(delivery.stored(diagnosis), plan, settings, quiet=quiet, verbose=verbose)
 
 
 @app.command("settings")
 def settings_(sets: Sets = None, config: Config = None) -> None:
     """Show every setting, its value and where it came from."""
-    from trainlens import _delivery, pages
+    from trainlens import delivery, pages
 
-    _delivery.show(pages.settings_table(_settings({}, sets, config)).encode())
+    delivery.show(pages.settings_table(_settings({}, sets, config)).encode())
 
 
 # ---- what commands share -------------------------------------------------------------------------------------------

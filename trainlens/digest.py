@@ -110,7 +110,8 @@ def _block_starts(step: Ints, edges: Sequence[int], blocks: int) -> Ints:
     if count <= blocks:
         return np.arange(count)
     regular = np.linspace(0, count, blocks, endpoint=False).astype(np.int64)
-    return np.unique(np.concatenate([regular, np.minimum(np.searchsorted(step, edges), count - 1).astype(np.int64)]))
+    inside = np.searchsorted(step, [edge for edge in edges if edge < step[-1]])
+    return np.unique(np.concatenate([regular, inside.astype(np.int64)]))
 
 
 def _block_numbers(value: Floats, starts: Ints) -> tuple[Floats, Floats, Floats]:
@@ -181,9 +182,7 @@ _ENDED_BADLY = frozenset(
 
 def result(run: Run, now: float) -> Result:
     """`now` is Unix seconds: a run whose last point is younger than ALIVE_SECONDS is running."""
-    steps = [int(series.step[-1]) for series in run.series if len(series) and not series.positional]
-    steps = steps or [int(series.step[-1]) for series in run.series if len(series)]
-    last = max(steps, default=None)
+    last = _last_step(run)
     total = _whole(run, _TOTALS)
     times = [series.time[np.isfinite(series.time)] for series in run.series]
     times = [time for time in times if len(time)]
@@ -207,6 +206,17 @@ def result(run: Run, now: float) -> Result:
         gpus=_whole(run, _WORLD),
         seconds=end - begin if end is not None and begin is not None and end > begin else None,
     )
+
+
+def _last_step(run: Run) -> int | None:
+    """Of the catalogue's own metrics where there are some: a tag may be logged against samples instead of steps."""
+    logged = [series for series in run.series if len(series)]
+    known = [series for series in logged if catalog.metric(series.metric) is not None]
+    for choice in (known, logged):
+        counted = [int(series.step[-1]) for series in choice if not series.positional]
+        if counted:
+            return max(counted)
+    return max((int(series.step[-1]) for series in logged), default=None)
 
 
 def _whole(run: Run, names: Sequence[str]) -> int | None:

@@ -15,7 +15,7 @@ def in_turn(function: Callable[[Work], Answer], work: Iterable[Work]) -> Iterato
 
 
 def processes(function: Callable[[Work], Answer], work: Iterable[Work], jobs: int) -> Iterator[Answer]:
-    """In `jobs` processes, answers in the order of the work. The function must be importable, its values must pickle."""
+    """In `jobs` processes, answers in the order of the work. The function must be importable, its values pickle."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 

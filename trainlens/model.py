@@ -92,7 +92,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What reading could not use or had to mend. One Note for a kind of fault in a file, with its count, not one a line.
+    """What reading could not use or had to mend. One Note for a kind of fault in a file, with its count.
 
     Kinds: cut-off, damaged, checksum, not-understood, encoding, no-steps, duplicate-steps, clock, unreadable,
     no-points, disagreement, replaced, placeholder, limit.
@@ -120,8 +120,8 @@ Batch = Points | Event | Fact | Note | Checkpoint
 Better = Literal["lower", "higher", "none"]
 Role = Literal[
     "loss", "eval-loss", "policy-loss", "score", "reward", "perplexity", "grad-norm", "learning-rate", "loss-scale",
-    "skipped", "clipped", "step-time", "throughput", "duration", "clock", "counter", "utilization", "memory", "power", "temperature",
-    "update-ratio", "activation", "expert-load", "other",
+    "skipped", "clipped", "step-time", "throughput", "duration", "clock", "counter", "utilization", "memory", "power",
+    "temperature", "update-ratio", "activation", "expert-load", "other",
 ]  # fmt: skip
 Panel = Literal["overview", "efficiency", "resources", "stability", "distributed", "capability", "other"]
 
@@ -226,7 +226,7 @@ class Run:
         return tuple(found[0] for found in self._by_metric.values() if found[0].about.role == role)
 
     def fact(self, *names: str) -> Fact | None:
-        """The first stated fact of one of these names; case, dashes, underscores and dots aside, last part counts too."""
+        """The first stated fact of one of these names, whatever their case and punctuation; its last part will do."""
         for name in names:
             if found := self._by_fact.get(_plain(name)):
                 return found

@@ -49,9 +49,9 @@ Answer = Sequence[Finding] | NotApplicable | NotEnoughData
 class Detector(Protocol):
     """`NEEDS` names what must be there, all of it; "a|b" means one of them suffices.
 
-    An entry is a canonical metric, "role:loss" (a metric of that role) or "event:xid" (an event of that kind). Where one is missing the runner
-    answers *not applicable* and `detect` is not called. `Options` is a frozen dataclass of `threshold()` fields. Pure.
-    A module may also hold `TOLD_INSIDE`: detectors whose findings tell this one inside of theirs when the steps touch.
+    An entry is a canonical metric, "role:loss" (a metric of that role) or "event:xid" (an event of that kind). Where
+    one is missing the runner answers *not applicable* and `detect` is not called. `Options` is a frozen dataclass of
+    `threshold()` fields. Pure. A module may also hold `TOLD_INSIDE`: detectors whose findings tell this one inside of theirs when the steps touch.
     """
 
     NEEDS: tuple[str, ...]

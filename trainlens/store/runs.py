@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trainlens import catalog
-from trainlens._attempts import Numbers, attempts, numbered
-from trainlens._relate import ROUNDING, File, Key, agreed, common, disagreement, lacking
-from trainlens._stitch import Column
-from trainlens._stitcher import Line, Part, Stitcher, Told, names
 from trainlens.model import NO_RANK, Attempt, Event, Fact, Metric, Note, Series
+from trainlens.store.attempts import Numbers, attempts, numbered
+from trainlens.store.relate import ROUNDING, File, Key, agreed, common, disagreement, lacking
+from trainlens.store.stitch import Column
+from trainlens.store.stitcher import Line, Part, Stitcher, Told, names
 
 # A held-out metric at 0, 1, 2, ... whose last step is below this share of the last training step counts epochs.
 EPOCH_LIKE = 0.05

@@ -4,7 +4,7 @@ numpy only, no state, nothing is changed in place; every function is O(n) or O(n
 docstring says otherwise: take NaN and infinities out first (`Series.finite`).
 """
 
-from trainlens._signals_rolling import (
+from trainlens.signals.rolling import (
     EXACT_POINTS,
     GAUSSIAN,
     Thinned,
@@ -18,7 +18,7 @@ from trainlens._signals_rolling import (
     thin,
     trailing_median,
 )
-from trainlens._signals_tests import (
+from trainlens.signals.trends import (
     FAMILY_ERROR,
     change_point,
     fit_line,

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from trainlens import catalog
-from trainlens._attempts import Numbers
-from trainlens._relate import File
-from trainlens._stitch import (
+from trainlens.model import Floats, Ints, Note
+from trainlens.store.attempts import Numbers
+from trainlens.store.relate import File
+from trainlens.store.stitch import (
     Column,
     Plan,
     Shorts,
@@ -23,7 +24,6 @@ from trainlens._stitch import (
     stands_still,
     unwrapped,
 )
-from trainlens.model import Floats, Ints, Note
 
 # ---- what stitching has to say ---------------------------------------------------------------------------------------
 

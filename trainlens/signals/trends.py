@@ -7,8 +7,8 @@ from functools import cache
 
 import numpy as np
 
-from trainlens._signals_rolling import GAUSSIAN, block_medians, block_noise, episodes
 from trainlens.model import Floats
+from trainlens.signals.rolling import GAUSSIAN, block_medians, block_noise, episodes
 
 FAMILY_ERROR = 1e-3  # chance that a whole series of pure noise crosses its threshold once
 _DEGREES = (4, 6, 8, 12, 20, 50, 200)  # all even: the distribution is then a finite sum

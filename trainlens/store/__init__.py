@@ -16,11 +16,6 @@ from typing import Any
 import numpy as np
 
 from trainlens import catalog
-from trainlens._cache import cached
-from trainlens._export import export
-from trainlens._relate import File, Key, relate
-from trainlens._runs import Judged, assemble
-from trainlens._stitch import join
 from trainlens.model import (
     NO_RANK,
     Batch,
@@ -33,6 +28,11 @@ from trainlens.model import (
     SourceReport,
 )
 from trainlens.sources import Source
+from trainlens.store.cache import cached
+from trainlens.store.export import export
+from trainlens.store.relate import File, Key, relate
+from trainlens.store.runs import Judged, assemble
+from trainlens.store.stitch import join
 
 __all__ = ["Builder", "cached", "export"]
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from trainlens._grouping import RunFile, RunFiles, group
 from trainlens.errors import InputError
 from trainlens.model import SourceReport
+from trainlens.sources.grouping import RunFile, RunFiles, group
 
 __all__ = ["BLOCK", "HEAD", "Found", "RunFile", "RunFiles", "Source", "compression", "find", "group"]
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from trainlens._metrics import CLOCKS, FAMILIES, RUNNING_MEANS, TABLE, guess, word_set
+from trainlens.catalog.table import CLOCKS, FAMILIES, RUNNING_MEANS, TABLE, guess, word_set
 from trainlens.model import NO_RANK, Floats, Metric
 
 Axis = Literal["step", "time", "rank", "run"]

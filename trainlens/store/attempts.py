@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trainlens._relate import File
-from trainlens._stitch import JITTER, Column, Shorts, cuts, forward_clock, sane_clock, stands_still, unwrapped
 from trainlens.model import Attempt, Event, Ints, Note, Place
+from trainlens.store.relate import File
+from trainlens.store.stitch import JITTER, Column, Shorts, cuts, forward_clock, sane_clock, stands_still, unwrapped
 
 # In event files and other binary formats the origin of a point is a byte, elsewhere a line.
 BYTES = frozenset(("tfevents", "tensorboard", "wandb", "nsys"))

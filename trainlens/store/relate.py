@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from trainlens._stitch import Column
 from trainlens.model import NO_RANK, Floats, Ints
+from trainlens.store.stitch import Column
 
 Key = tuple[str, int]  # tag without its rank, rank
 Relation = Literal["none", "same", "later", "beside", "foreign"]
