@@ -1,4 +1,4 @@
-"""Megatron logs: records of all variants, the other lines, and that reading by column equals reading line by line."""
+"""Megatron logs: records of all variants, and the other lines."""
 
 from __future__ import annotations
 
@@ -6,50 +6,15 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.parsers import door
 from trainlens.parsers import megatron
-from trainlens.parsers._lines import Block
-from trainlens.parsers._megatron_columns import take
 
 PLAIN = (
     " iteration        2/    1000 | consumed samples:         2048 | elapsed time per iteration (ms): 123896.3 |"
     " learning rate: 3.000E-05 | global batch size:  1024 | lm loss: 1.244238E+01 | loss scale: 65536.0 |"
     " grad norm: 0.150 | number of skipped iterations:   1 | number of nan iterations:   0 |\n"
 )
-
-
-def plain_reader(text: str) -> dict[str, list[door.Row]]:
-    """What the records say, read in the simplest way."""
-    found: dict[str, list[door.Row]] = {}
-    for line in text.split("\n")[:-1]:
-        if " iteration " not in line:
-            continue
-        head, *rest = line.split("|")
-        step = int(head.split("iteration")[1].split("/")[0])
-        for part in rest[:-1]:
-            name, _, value = part.rpartition(":")
-            found.setdefault(" ".join(name.split()), []).append((step, float(value)))
-    return found
-
-
-def same(one: dict[str, list[door.Row]], other: dict[str, list[door.Row]]) -> bool:
-    """Equal to the last bit, NaN equal to NaN, minus zero unlike zero."""
-    if one.keys() != other.keys():
-        return False
-    for tag, rows in one.items():
-        steps, values = zip(*rows, strict=True)
-        if steps != tuple(step for step, _ in other[tag]):
-            return False
-        mine, others = np.array(values), np.array([value for _, value in other[tag]])
-        nan = np.isnan(mine)
-        if not np.array_equal(nan, np.isnan(others)):
-            return False
-        if mine[~nan].tobytes() != others[~nan].tobytes():
-            return False
-    return True
 
 
 @pytest.mark.parametrize(
@@ -217,85 +182,6 @@ def test_times_are_read_and_lines_are_named() -> None:
     assert door.lines(megatron, text)["lm loss"] == list(range(2, 13))
 
 
-NUMBERS = st.one_of(
-    st.integers(0, 10**14).map(str),
-    st.tuples(st.integers(0, 10**8), st.integers(1, 8), st.integers(0, 10**8)).map(
-        lambda parts: f"{parts[0]}.{parts[2] % 10 ** parts[1]:0{parts[1]}d}"
-    ),
-    st.floats(allow_nan=False, allow_infinity=False).map(lambda value: f"{value:.6E}"),
-    st.floats(1e-30, 1e30).map(lambda value: f"{value:.3E}"),
-    st.floats(-1e6, 1e6).map(lambda value: f"{value:.3f}"),
-    st.sampled_from(["nan", "inf", "-inf", "-1.0", "-0.0", "0.000", "9007199254740993", "1e400", "00.10", "1.", ".5"]),
-)
-NAMES = ["lm loss", "grad norm", "elapsed time per iteration (ms)", "num zeros", "a/b: c"]
-
-
-@st.composite
-def logs(draw: st.DrawFn) -> str:
-    """Many records of few layouts, so that they are read by column, with odd rows among them."""
-    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=5, unique=True))
-    columns = [draw(st.lists(NUMBERS, min_size=1, max_size=3)) for _ in names]
-    wide = draw(st.sampled_from([0, 8, 12, 17]))
-    lines = []
-    for step in range(draw(st.integers(10, 60))):
-        fields = "".join(
-            f" {name}: {numbers[step % len(numbers)]:>{wide}} |" for name, numbers in zip(names, columns, strict=True)
-        )
-        lines.append(
-            f" [2026-06-26 14:26:18] iteration {step:8d}/ 1000000 | consumed samples: {step * 64:12d} |{fields}"
-        )
-        if draw(st.integers(0, 9)) == 0:
-            lines.append(draw(st.sampled_from(["", "some words", " | |", "iteration", "x: 1 |" + " " * 80 + "|"])))
-    return "\n".join(lines) + "\n"
-
-
-@settings(max_examples=150, deadline=None)
-@given(logs())
-def test_columns_equal_the_plain_reader_to_the_last_bit(text: str) -> None:
-    found = door.rows(megatron, text)
-    expected = plain_reader(text)
-    found.pop("x", None)
-    assert same(found, expected)
-
-
-@settings(max_examples=60, deadline=None)
-@given(logs(), st.data())
-def test_damage_in_one_row_touches_no_other(text: str, data: st.DataObject) -> None:
-    """A byte of one line is replaced: the other lines' points stay as they are."""
-    at = data.draw(st.integers(0, len(text) - 2))
-    letter = data.draw(st.sampled_from(list("x-. 7|:*(!Ee")))
-    if text[at] == "\n":
-        return
-    hurt = text[:at] + letter + text[at + 1 :]
-    number = text.count("\n", 0, at)
-    kept = "\n".join(line for place, line in enumerate(text.split("\n")) if place != number)
-    expected = {tag: set(map(str, rows)) for tag, rows in plain_reader(kept).items()}
-    found = door.rows(megatron, hurt)
-    for tag, rows in expected.items():
-        assert rows <= set(map(str, found.get(tag, [])))
-
-
-@settings(max_examples=40, deadline=None)
-@given(logs(), st.data())
-def test_every_prefix_gives_a_prefix(text: str, data: st.DataObject) -> None:
-    cut = data.draw(st.integers(0, len(text)))
-    whole, part = door.rows(megatron, text), door.rows(megatron, text[:cut])
-    for tag, rows in part.items():
-        assert list(map(str, rows)) == list(map(str, whole[tag][: len(rows)]))
-
-
-@settings(max_examples=40, deadline=None)
-@given(logs(), st.data())
-def test_reading_goes_on_where_it_stopped(text: str, data: st.DataObject) -> None:
-    cut = data.draw(st.integers(0, len(text)))
-    first = door.batches(megatron, text[:cut])
-    second = door.batches(megatron, text, since=door.checkpoint(first))
-    joined = door.table(first)
-    for tag, rows in door.table(second).items():
-        joined.setdefault(tag, []).extend(rows)
-    assert same(joined, door.rows(megatron, text))
-
-
 @pytest.mark.parametrize(
     ("head", "score"),
     [
@@ -310,18 +196,3 @@ def test_reading_goes_on_where_it_stopped(text: str, data: st.DataObject) -> Non
 )
 def test_sniff(head: str, score: float) -> None:
     assert door.sniffed(megatron, head) == score
-
-
-def test_regular_records_are_read_by_column() -> None:
-    lines = [
-        f"55:  [2026-06-26 14:2{at % 10}:18.4139{at:02d}] iteration {at:8d}/{1000:8d} |"
-        f" consumed samples: {at * 64:12d} |"
-        f" elapsed time per iteration (ms): {1388.5 + at:.1f} | learning rate: {1e-5 * (at + 1):.6E} |"
-        f" lm loss: {12.5 + at:.6E} | grad norm: {0.5 + at:.3f} | number of nan iterations: {0:3d} |"
-        for at in range(90)
-    ]
-    text = ("\n".join(lines) + "\n").encode()
-    rest = take(Block(text, 1, len(text), np.flatnonzero(np.frombuffer(text, np.uint8) == 10), torn=False))
-    assert rest is not None
-    assert len(rest.columns.step) == 89  # the last one may end before its window does
-    assert rest.lines == lines[-1:]

@@ -103,7 +103,12 @@ class _Reader:
             if at in rest.follows:
                 self.megatron.open, self.megatron.dangling = page.line, ""
             self._line(line, place in of_interest, torn=at == last)
-        page.at_step(int(rest.columns.step[-1]) if not rest.lines else self._later(rest), rest.total)
+        if not rest.lines or int(rest.columns.line[-1]) > page.line:  # the block ends with records read by column
+            page.at_step(int(rest.columns.step[-1]), rest.total)
+            if rest.columns.time is not None:
+                page.time = float(rest.columns.time[-1])
+        else:
+            page.at_step(int(rest.columns.step[-1]) if page.step is None else page.step, rest.total)
         if rest.closes:
             self.megatron.open, self.megatron.dangling = int(rest.columns.line[-1]) + 1, ""
 
@@ -145,11 +150,6 @@ class _Reader:
         for line in torn:
             page.line = first + len(lines)
             self._line(line, bool(marked(torn)), torn=True)
-
-    def _later(self, rest: Rest) -> int:
-        """The step at the end of a block: of the last line, whoever read it."""
-        fast, slow = int(rest.columns.line[-1]), self.page.line
-        return self.page.step if slow > fast and self.page.step is not None else int(rest.columns.step[-1])
 
     def _line(self, line: str, of_interest: bool, *, torn: bool) -> None:
         if line.endswith("\r"):

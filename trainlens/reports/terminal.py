@@ -23,7 +23,7 @@ _MANY_RUNS = 3  # beyond, a table comes first and healthy runs stand in it alone
 _ICON = {"error": "×", "warning": "▲", "info": "i", "healthy": "✓", "not-judged": "−"}
 _COLOR = {"error": "red", "warning": "yellow", "info": "cyan", "healthy": "green", "not-judged": "dim"}
 # What reading mended without losing a point is told only when asked for.
-_QUIET_NOTES = ("no-steps", "placeholder")
+_QUIET_NOTES = ("duplicate-steps", "no-steps", "replaced", "placeholder")
 
 Detail = Literal["full", "short"]
 
