@@ -1,8 +1,8 @@
 """Every story of sample_logs/ told right: what must be found is found where it is, and nothing else is raised.
 
 `expected.toml` of a story holds `story` (one sentence), `may` (detectors that may be raised besides, as lawful side
-effects), `quiet` (detectors that must judge the run and stay silent), and a `[[finding]]` for each that must be there:
-`detector`, `metric`, `severity`, and `first_step` as the span where it may begin.
+effects), `quiet` (detectors that must judge the run and stay silent), `not_applicable` (those that must say so), and a
+`[[finding]]` for each that must be there: `detector`, `metric`, `severity`, and `first_step`, where it may begin.
 """
 
 from __future__ import annotations
@@ -68,6 +68,12 @@ def test_healthy_runs_are_silent(story: str) -> None:
 def test_the_quiet_detectors_did_judge(story: str) -> None:
     status = {check.detector: check.status for check in told(story).checks}
     assert {name: status[name] for name in expected(story).get("quiet", []) if status[name] != "clean"} == {}
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_what_is_not_logged_is_not_judged(story: str) -> None:
+    status = {check.detector: check.status for check in told(story).checks}
+    assert {status[name] for name in expected(story).get("not_applicable", [])} <= {"not-applicable"}
 
 
 @pytest.mark.parametrize("story", STORIES)

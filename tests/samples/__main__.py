@@ -131,6 +131,15 @@ def never_learns(folder: Path) -> None:
     writers.json_lines(rows, folder)
 
 
+def straggler_among_four_ranks(folder: Path) -> None:
+    """From step 250 on rank 2 is slower than the others; the update ratio and activations are logged too."""
+
+    def wait(step: int, rank: int) -> float:
+        return 0.002 if rank == 2 and step >= 250 else 0.0
+
+    writers.json_lines(train(Plan(500, cosine(3e-3, 40, 500), seed=18, ranks=4, rank_wait=wait)), folder)
+
+
 def out_of_memory_in_megatron(folder: Path) -> None:
     """A batch that asks for more memory than there is ends the run with the allocator's own words."""
 

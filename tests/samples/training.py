@@ -6,7 +6,7 @@ import math
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -31,6 +31,8 @@ class Plan:
     frozen: bool = False  # all but the output bias, which a wrong parameter filter can do
     wait: Callable[[int], float] | None = None
     spoil: Callable[[int, nn.Module], None] | None = None
+    ranks: int = 0  # the batch is worked through in so many parts, each timed as a rank of its own
+    rank_wait: Callable[[int, int], float] | None = None  # of a step and a rank
     scramble: frozenset[int] = frozenset()  # steps whose batches hold random characters
 
 
@@ -48,6 +50,7 @@ class Row:
     eval_loss: float | None = None
     loss_scale: float | None = None
     skipped: bool = False
+    extra: dict[str, float] = field(default_factory=dict)
 
 
 class Model(nn.Module):
@@ -94,15 +97,21 @@ def train(plan: Plan, start: int = 0, model: nn.Module | None = None) -> Iterato
         batch = _batch(training, characters if step in plan.scramble else 0)
         if plan.spoil:
             plan.spoil(step, model)
-        loss = _loss(model, batch)
         optimizer.zero_grad()
-        (loss * scale).backward()
+        extra: dict[str, float] = {}
+        if plan.ranks:
+            loss, extra = _in_parts(model, batch, plan, step)
+        else:
+            loss = _loss(model, batch)
+            (loss * scale).backward()
         overflow = plan.half and not _through_half(chosen, scale)
         norm = float(nn.utils.clip_grad_norm_(chosen, plan.clip or math.inf))
         for group in optimizer.param_groups:
             group["lr"] = plan.rate(step)
         if not overflow:
+            before = [parameter.detach().clone() for parameter in chosen] if plan.ranks else []
             optimizer.step()
+            extra |= _update_ratio(chosen, before) if plan.ranks else {}
         used = scale
         scale, good = (scale / 2, 0) if overflow else (scale, good + 1)
         if plan.half and good == 200:
@@ -110,6 +119,7 @@ def train(plan: Plan, start: int = 0, model: nn.Module | None = None) -> Iterato
         seconds = time.process_time() - begin + (plan.wait(step) if plan.wait else 0.0)
         clock += seconds
         row = Row(step, float(loss.detach()), norm, plan.rate(step), seconds, clock, BATCH * CONTEXT)
+        row.extra = extra
         row.loss_scale, row.skipped = (used, overflow) if plan.half else (None, False)
         if plan.eval_every and step % plan.eval_every == 0:
             with torch.no_grad():
@@ -117,6 +127,29 @@ def train(plan: Plan, start: int = 0, model: nn.Module | None = None) -> Iterato
         yield row
         if overflow and used <= 1:
             return  # where a scaler at its floor gives up
+
+
+def _in_parts(model: nn.Module, batch: Tensor, plan: Plan, step: int) -> tuple[Tensor, dict[str, float]]:
+    """The mean loss of the parts, and what each rank measured: its time, its activations' spread."""
+    extra: dict[str, float] = {}
+    losses = []
+    for rank, part in enumerate(batch.chunk(plan.ranks)):
+        begin = time.process_time()
+        loss = _loss(model, part)
+        (loss / plan.ranks).backward()
+        losses.append(loss.detach())
+        waited = plan.rank_wait(step, rank) if plan.rank_wait else 0.0
+        extra[f"step_time/rank{rank}"] = round(time.process_time() - begin + waited, 6)
+    with torch.no_grad():
+        hidden = model.get_submodule("embedding")(batch[:, :-1])
+        extra["act_std/embedding"] = float(hidden.std())
+    return torch.stack(losses).mean(), extra
+
+
+def _update_ratio(parameters: list[nn.Parameter], before: list[Tensor]) -> dict[str, float]:
+    pairs = list(zip(parameters, before, strict=True))
+    moved = math.sqrt(sum(float(((new.detach() - old) ** 2).sum()) for new, old in pairs))
+    return {"update_ratio": moved / math.sqrt(sum(float((old**2).sum()) for _, old in pairs))}
 
 
 def _batch(data: Tensor, random_characters: int = 0) -> Tensor:

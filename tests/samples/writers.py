@@ -75,7 +75,7 @@ def json_lines(rows: Iterable[Row], folder: Path, *, name: str = "metrics.jsonl"
                 }
                 entry |= {"step_time": round(row.seconds, 6), "tokens_per_sec": round(row.tokens / row.seconds, 1)}
                 entry |= {} if row.loss_scale is None else {"loss_scale": row.loss_scale, "skipped": int(row.skipped)}
-                file.write(json.dumps(entry) + "\n")
+                file.write(json.dumps(entry | row.extra) + "\n")
             if row.eval_loss is not None:
                 file.write(json.dumps({"step": row.step, "eval_loss": row.eval_loss}) + "\n")
 

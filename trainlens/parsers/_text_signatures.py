@@ -26,7 +26,8 @@ _PATTERNS: tuple[tuple[EventKind, str], ...] = (
     (
         "host-out-of-memory",
         r"is killed by signal: Killed|Detected \d+ oom[_-]kill event|tasks? [\d,-]+: Out Of Memory"
-        r"|Out of memory: Killed process \d+|oom-kill:constraint",
+        r"|Out of memory: Killed process \d+|oom-kill:constraint"
+        r"|DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|^MemoryError\b",
     ),
     (
         "out-of-memory",
