@@ -50,6 +50,7 @@ from trainlens.detectors._loss_context import (
 from trainlens.detectors._loss_levels import rise_of
 from trainlens.detectors._loss_spikes import LEAST, Limits, Spike, spikes_of
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
+from trainlens.figures import number
 from trainlens.model import Run, Series
 from trainlens.plugins import threshold
 
@@ -118,7 +119,7 @@ def _told(run: Run, curve: Curve, spike: Spike, options: Options) -> Finding:
         outcome, fate = "not recovered", "and had not come back when the log ends"
     else:
         outcome = f"recovered in {count(max(1, lasted), 'step')}"
-        fate = f"and was back to within {options.recovery:.0%} of its height by step {end:,}"
+        fate = f"and was back to within {number(options.recovery, 'share')} of its height by step {end:,}"
     minor = height < options.minor and spike.back is not None
     severity: Severity = "error" if spike.back is None or height > options.severe else "info" if minor else "warning"
     at_restart = near(first, restarts(run), 2 * interval(curve.step), 10 * interval(curve.step))

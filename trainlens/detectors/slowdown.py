@@ -48,6 +48,7 @@ class Options:
     sigmas: float = threshold(5.0, "rise in scatters of the blocks", source=_RUNS)
     lasting: float = threshold(0.03, "part of the run from which it is no mere burst", unit="share", source=_RUNS)
     waste: float = threshold(1.0, "lost time from which it is more than a line", unit="s", source=_RUNS)
+    share: float = threshold(0.05, "or lost share of all time", unit="share", source=_RUNS)
     points: int = threshold(60, "points needed", source=_RUNS)
 
 
@@ -128,7 +129,8 @@ def _finding(run: Run, options: Options, pace: _speed.Pace, found: _speed.Episod
 
 def _severity(options: Options, pace: _speed.Pace, found: _speed.Episode, lost: float) -> Severity:
     lasting = found.end - found.begin + 1 >= options.lasting * len(pace.step)
-    if found.rise < options.size or not lasting or (pace.timed and lost < options.waste):
-        return "info"
     whole = float((pace.seconds * pace.steps).sum())
+    little = pace.timed and lost < options.waste and lost < options.share * whole
+    if found.rise < options.size or not lasting or little:
+        return "info"
     return "error" if found.rise >= options.severe or (pace.timed and lost > 0.1 * whole) else "warning"
