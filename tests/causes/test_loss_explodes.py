@@ -36,9 +36,11 @@ def rate(low: float, high: float, at: int) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize(
     ("lr", "expected"),
     [
-        (rate(3e-4, 6e-4, AT - 3), "supported"),  # leapt just before
-        (np.linspace(1e-6, 1e-3, N), "supported"),  # rising: never so high
-        (rate(0.0, 3e-4, AT - 10), "supported"),
+        (rate(3e-4, 6e-4, AT - 3) - rate(0.0, 3e-4, AT + 20), "supported"),  # leapt just before, and came down again
+        (rate(3e-4, 6e-4, AT - 3), "ruled-out"),  # leapt just before, and was carried for long after
+        (np.linspace(1e-6, 1e-3, N), "ruled-out"),  # rising: never so high before, but long after
+        (np.interp(np.arange(N), [0, AT + 10, N], [1e-6, 1e-3, 1e-4]), "supported"),  # at its peak, never again
+        (rate(0.0, 3e-4, AT - 10), "ruled-out"),
         (np.full(N, 3e-4), "ruled-out"),  # the same all along
         (np.linspace(1e-3, 1e-5, N), "ruled-out"),  # falling
         (rate(3e-4, 6e-4, 200), "ruled-out"),  # leapt long before

@@ -22,6 +22,7 @@ from trainlens.signals import episodes, mad
 
 LEAD = 50  # points before the onset in which a forerunner counts
 _HELD = 10  # points in its band after which a leap of the gradient norm is over
+_FEW = 5  # points before an onset below which nothing can be said of what came before
 _SAME_RATE = 0.95  # a rate this near to that of the onset had been carried
 _LEAP = 1.5  # a rate this many times the one before has leapt
 _CARRIED = 0.1  # share of the points before the onset that must have carried the rate
@@ -31,10 +32,10 @@ _FAULTS = ("xid", "ecc", "gpu-lost")
 
 
 def learning_rate(finding: Finding, run: Run) -> Verdict:
-    """Had the run carried this rate before? The first time at it speaks against the rate, long use of it clears it."""
+    """Had the run carried this rate before? The first time at it speaks against it, long use clears it."""
     cause = "Learning rate too large"
     series = run.get("lr")
-    first, _ = bounds(finding, run)
+    first, last = bounds(finding, run)
     rate = value_at(series, first)
     if series is None or rate is None:
         return missing(cause, "lr")
@@ -42,9 +43,18 @@ def learning_rate(finding: Finding, run: Run) -> Verdict:
     before = step < first
     carried = int(np.count_nonzero(value[before] >= _SAME_RATE * rate))
     peak = float(value[step <= first].max())
+    if np.count_nonzero(before) < _FEW:
+        earlier_points = counted(int(np.count_nonzero(before)), "learning rate")
+        return unmeasured(cause, f"only {earlier_points} before step {first:,}; {_FEW} are needed.")
     needed = max(20, int(_CARRIED * np.count_nonzero(before)))
     since = f"{counted(carried, 'point')} of {np.count_nonzero(before):,} before had that rate or more"
     evidence = Evidence("points before at this rate or more", "lr", None, first, float(carried), None, float(needed))
+    later = int(np.count_nonzero(value[step > last] >= _SAME_RATE * rate))
+    if rate > 0 and carried < needed <= later and not finding.ongoing:
+        message = (
+            f"lr was {number(rate)} at step {first:,}; {counted(later, 'point')} after it carried that rate or more."
+        )
+        return ruled_out(cause, message, evidence)
     if rate > 0 and carried < needed:
         reached = int(step[before][value[before] >= _SAME_RATE * rate][0]) if carried else first
         message = f"lr was {number(rate)} at step {first:,}, a level first reached at step {reached:,}; {since}."
@@ -82,8 +92,10 @@ def gradient(finding: Finding, run: Run) -> Verdict:
     start = int(np.searchsorted(step, first))
     base = value[max(0, start - LEAD - WINDOW) : max(0, start - LEAD)]
     base = base if len(base) >= 10 else value[: max(0, start)]
-    if len(base) < 5:
-        return unmeasured(cause, f"only {counted(len(base), 'gradient norm')} before step {first:,}; 5 are needed.")
+    if len(base) < _FEW:
+        return unmeasured(
+            cause, f"only {counted(len(base), 'gradient norm')} before step {first:,}; {_FEW} are needed."
+        )
     level, spread = float(np.median(base)), mad(base)
     limit = level + max(_SIGMAS * spread, _RISE * level)
     window = slice(max(0, start - LEAD), int(np.searchsorted(step, max(last, first + _reach(series)), side="right")))

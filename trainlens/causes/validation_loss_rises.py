@@ -14,7 +14,7 @@ from trainlens.diagnosis import Evidence, Finding, Verdict
 from trainlens.figures import number
 from trainlens.model import Floats, Run, Series
 
-EXPLAINS = ("overfitting", "train-eval-gap", "eval-shift")
+EXPLAINS = ("overfitting", "eval-shift")
 
 _FALL = 0.01  # fall of the training loss, a share of its level, that says it learns on
 _EARLY_GAP = 0.1  # gap at the first evaluations, a share of the training loss

@@ -39,6 +39,7 @@ from trainlens.detectors._loss_context import (
 )
 from trainlens.detectors._loss_levels import LevelLimits, Rise, rise_of
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
+from trainlens.figures import number
 from trainlens.model import Run
 from trainlens.plugins import threshold
 
@@ -83,7 +84,7 @@ def _told(curve: Curve, rise: Rise, options: Options) -> Finding:
     fate = "and still grows worse" if rise.still else "and stays there"
     if not curve.ends_finite:
         fate = "and then was no number any more"
-    lost = f", {min(rise.lost, 9.99):.0%} of its progress lost" if rise.lost < 10 else ""
+    lost = f", {number(round(min(rise.lost, 9.99), 2), 'share')} of its progress lost" if rise.lost < 10 else ""
     return Finding(
         detector="loss-divergence",
         severity="error",

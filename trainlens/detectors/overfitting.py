@@ -31,6 +31,7 @@ from trainlens.detectors._eval_context import eval_losses, levels_at, share_an_a
 from trainlens.detectors._loss_context import Curve, add, curve_of
 from trainlens.detectors.eval_shift import find_shift
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
+from trainlens.figures import number
 from trainlens.model import Run
 from trainlens.plugins import threshold
 from trainlens.signals import block_noise, kendall, rolling_median
@@ -106,7 +107,7 @@ def _told(
         metric=name,
         first_step=first,
         last_step=last,
-        title=f"Overfitting since {first:,}, held-out loss up {end / level - 1:.1%}",
+        title=f"Overfitting since {first:,}, held-out loss up {number(round(end / level - 1, 3), 'share')}",
         message=f"{name} rose from its best {show(level)} at step {first:,} to {show(end)} at {last:,}, "
         f"while train/loss went from {show(train[0])} to {show(train[1])}.",
         confidence=min(0.99, 0.6 + 0.4 * tau),

@@ -30,6 +30,7 @@ from trainlens.citations import SAGEMAKER, measured
 from trainlens.detectors._eval_context import eval_losses, levels_at, share_an_axis, training
 from trainlens.detectors._loss_context import Curve, add, curve_of
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
+from trainlens.figures import number
 from trainlens.model import Floats, Run
 from trainlens.plugins import threshold
 
@@ -89,10 +90,10 @@ def _told(
             "a constant factor, perhaps of how it is summed."
         )
     else:
-        title = f"Held-out loss {end - 1:.0%} above the training loss"
+        title = f"Held-out loss {number(round(end - 1, 2), 'share')} above the training loss"
         message = (
-            f"{name} lies {end - 1:.0%} above train/loss over the last third of the evaluations; "
-            f"it was {begin - 1:+.0%} at the begin."
+            f"{name} lies {number(round(end - 1, 2), 'share')} above train/loss over the last third of evaluations; "
+            f"it was {number(round(begin - 1, 2), 'share')} at the begin."
         )
     return Finding(
         detector="train-eval-gap",
