@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -103,13 +104,17 @@ def _work(paths: Sequence[str | Path], settings: Settings) -> tuple[list[RunFile
         found = find(path)
         unread += found.unread
         read: list[tuple[Source, str]] = []
+        reasons: dict[Path, str] = {}
         for source in found.sources:
-            name, problem = choose(source, settings.parser)
+            name, report = choose(source, settings.parser)
             if name:
                 read.append((source, name))
+                reasons[source.path] = report.reason
             else:
-                unread.append(problem)
-        work += group(read, found.root)
+                unread.append(report)
+        for run in group(read, found.root):
+            files = tuple(replace(file, reason=reasons[file.source.path]) for file in run.files)
+            work.append(replace(run, files=files))
     return work, unread
 
 
@@ -122,13 +127,23 @@ def choose(source: Source, forced: str | None = None) -> tuple[str | None, Sourc
         return None, SourceReport(source.name, "", bytes=source.size, state="not-read", reason=reason)
     if forced is not None:
         plugins.load("parsers", forced)
-        return forced, SourceReport(source.name, forced, bytes=source.size)
-    scores = {name: parser.sniff(head, source.path) for name, parser in plugins.load_all("parsers").items()}
+        return forced, SourceReport(source.name, forced, bytes=source.size, reason="as the settings say")
+    scores = {name: _sureness(parser, head, source.path) for name, parser in plugins.load_all("parsers").items()}
     best = max(scores, key=lambda name: scores[name], default="")
     if best and scores[best] > 0:
-        return best, SourceReport(source.name, best, bytes=source.size, reason=f"score {scores[best]:.2f}")
+        others = sorted((score, name) for name, score in scores.items() if score > 0 and name != best)
+        beside = f", {others[-1][1]} {others[-1][0]:.2g}" if others else ""
+        reason = f"by its first bytes: {best} {scores[best]:.2g}{beside}"
+        return best, SourceReport(source.name, best, bytes=source.size, reason=reason)
     reason = "empty file" if not source.size else "no format of a training log"
     return None, SourceReport(source.name, "", bytes=source.size, state="ignored", reason=reason)
+
+
+def _sureness(parser: Any, head: bytes, path: Path) -> float:
+    try:
+        return float(parser.sniff(head, path))
+    except Exception:  # as in `_guarded`: a parser that fails on a head is not the one to read it
+        return 0.0
 
 
 def _read_run(files: RunFiles, settings: Settings) -> tuple[list[Run], list[SourceReport]]:
@@ -138,7 +153,7 @@ def _read_run(files: RunFiles, settings: Settings) -> tuple[list[Run], list[Sour
         parser = plugins.load("parsers", file.format)
         batches = store.cached(file.source, file.format, parser.read) if settings.cache else parser.read(file.source)
         problems: list[str] = []
-        points = builder.add(file.source, file.format, file.prefix, _guarded(batches, problems))
+        points = builder.add(file.source, file.format, file.prefix, _guarded(batches, problems), file.reason)
         if problems and not points:
             unread.append(_not_read(file.source, file.format, problems[0]))
     runs = [run for run in builder.runs() if run.series or run.events]

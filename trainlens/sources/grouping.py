@@ -20,6 +20,7 @@ class RunFile:
     source: Source
     format: str
     prefix: str = ""
+    reason: str = ""  # why that parser
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ class _Reading:
 
     source: Source
     format: str
+    reason: str = ""
     pieces: dict[str, dict[Key, list[Points]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
     tags: dict[Key, str] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
@@ -74,7 +75,14 @@ class _Reading:
         if not self.points and not self.events and not notes:
             notes = [Note("no-points", "no points of any metric in this file")]
         return SourceReport(
-            self.source.name, self.format, self.points, self.first_step, self.last_step, self.source.size, tuple(notes)
+            self.source.name,
+            self.format,
+            self.points,
+            self.first_step,
+            self.last_step,
+            self.source.size,
+            tuple(notes),
+            reason=self.reason,
         )
 
 
@@ -86,9 +94,9 @@ class Builder:
         self.path = path
         self._readings: list[_Reading] = []
 
-    def add(self, source: Source, parser: str, prefix: str, batches: Iterable[Batch]) -> int:
+    def add(self, source: Source, parser: str, prefix: str, batches: Iterable[Batch], reason: str = "") -> int:
         """Take all batches of a source; its tags get the prefix. Returns the number of points. Catches nothing."""
-        reading = _Reading(source, parser)
+        reading = _Reading(source, parser, reason)
         self._readings.append(reading)
         found = catalog.split_rank(PurePath(source.name).stem)
         rank = found[1] if "rank" in source.name.lower() else NO_RANK
