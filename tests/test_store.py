@@ -106,9 +106,9 @@ def test_what_a_resume_has_not_reached_again_is_replaced_too() -> None:
 
 
 def test_a_short_second_run_does_not_hide_a_long_first_one() -> None:
-    series = loss(one(points([*range(1000), *range(5)], [1.0] * 1000 + [2.0] * 5)))
+    series = loss(one(points([*range(1000), *range(2)], [1.0] * 1000 + [2.0] * 2)))
     assert len(series) == 1000
-    assert list(series.raw[3:7]) == [2.0, 2.0, 1.0, 1.0]
+    assert list(series.raw[:4]) == [2.0, 2.0, 1.0, 1.0]
 
 
 def test_a_sparse_metric_follows_the_restarts_of_the_dense_one() -> None:
@@ -183,11 +183,13 @@ def test_evaluations_that_count_epochs_are_marked() -> None:
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60))
 def test_steps_always_rise_and_no_step_is_lost_or_made_up(steps: list[int]) -> None:
-    series = loss(one(points(steps, [float(k) for k in range(len(steps))])))
-    assert (np.diff(series.step) > 0).all()
-    if not series.positional:
-        gone = [] if series.replaced is None else series.replaced.step.tolist()
-        assert {*series.step.tolist(), *gone} == set(steps)
+    found = [
+        loss(run) for run in runs(("log.jsonl", [points(steps, [float(k) for k in range(len(steps))])]), form="jsonl")
+    ]
+    assert all((np.diff(series.step) > 0).all() for series in found)
+    if not any(series.positional for series in found):
+        gone = [step for series in found if series.replaced is not None for step in series.replaced.step.tolist()]
+        assert {*gone, *(step for series in found for step in series.step.tolist())} == set(steps)
 
 
 # ---- clocks ----------------------------------------------------------------------------------------------------------

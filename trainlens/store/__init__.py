@@ -30,6 +30,7 @@ from trainlens.model import (
 from trainlens.sources import Source
 from trainlens.store.cache import cached
 from trainlens.store.export import export
+from trainlens.store.fresh import stretches
 from trainlens.store.relate import File, Key, relate
 from trainlens.store.runs import Judged, assemble
 from trainlens.store.stitch import join
@@ -128,18 +129,35 @@ class Builder:
                 if len(groups) > 1:
                     title += f"/{PurePath(group[0].name).stem}"
                 told = sorted({file.index for file in group} | (set(silent) if group is groups[0] else set()))
-                runs.append(self._run(title, name, group, [(at, readings[at]) for at in told], only_named))
+                runs += self._runs(title, name, group, [(at, readings[at]) for at in told], only_named)
         return runs
 
-    def _run(
+    def _runs(
         self, title: str, name: str, files: Sequence[File], readings: Sequence[tuple[int, _Reading]], only_named: bool
-    ) -> Run:
+    ) -> list[Run]:
+        """One run; several where a file alone holds runs that each began anew."""
         position = {at: place for place, (at, _) in enumerate(readings)}
         for file in files:
             file.index = position[file.index]
         belongs = {name, ""} if only_named else {name}
-        facts = tuple(fact for _, reading in readings for fact in reading.facts if fact.run in belongs)
+        facts = [fact for _, reading in readings for fact in reading.facts if fact.run in belongs]
         events = [event for _, reading in readings for event in reading.events if event.run in belongs]
+        parts = stretches(files[0], events, facts) if len(files) == 1 else []
+        if len(parts) < 2:
+            return [self._run(title, files, events, facts, readings)]
+        return [
+            self._run(f"{title}/{number}", [part.file], part.events, part.facts, readings)
+            for number, part in enumerate(parts, 1)
+        ]
+
+    def _run(
+        self,
+        title: str,
+        files: Sequence[File],
+        events: Sequence[Event],
+        facts: Sequence[Fact],
+        readings: Sequence[tuple[int, _Reading]],
+    ) -> Run:
         judged = assemble(files, events)
         return Run(
             name=title,
@@ -147,7 +165,7 @@ class Builder:
             series=judged.series,
             sources=tuple(reading.report() for _, reading in readings),
             events=tuple(sorted([*events, *judged.events], key=_event_order)),
-            facts=facts + judged.facts,
+            facts=(*facts, *judged.facts),
             notes=judged.notes,
             attempts=judged.attempts,
             ongoing=_ongoing(readings, judged),

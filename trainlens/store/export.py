@@ -53,14 +53,14 @@ def _table(run: Run, series: Series, all_attempts: bool) -> pl.DataFrame:
     if len(parts) > 1:
         order = np.lexsort((attempt, step))
         step, value, time, source, attempt = (array[order] for array in (step, value, time, source, attempt))
-    names = pl.Series(np.array([one.path for one in run.sources], dtype=object), dtype=pl.String)
+    names = pl.Series([_text(one.path) for one in run.sources], dtype=pl.String)
     size = len(step)
     rank = None if series.rank == NO_RANK else series.rank
     return pl.DataFrame(
         {
-            "run": pl.repeat(run.name, size, eager=True, dtype=pl.String),
-            "metric": pl.repeat(series.metric, size, eager=True, dtype=pl.String),
-            "tag": pl.repeat(series.tag, size, eager=True, dtype=pl.String),
+            "run": pl.repeat(_text(run.name), size, eager=True, dtype=pl.String),
+            "metric": pl.repeat(_text(series.metric), size, eager=True, dtype=pl.String),
+            "tag": pl.repeat(_text(series.tag), size, eager=True, dtype=pl.String),
             "rank": pl.repeat(rank, size, eager=True, dtype=pl.Int32),
             "step": pl.Series(step, dtype=pl.Int64),
             "time": pl.Series(np.asarray(time, np.float64)).fill_nan(None),
@@ -69,6 +69,11 @@ def _table(run: Run, series: Series, all_attempts: bool) -> pl.DataFrame:
             "attempt": pl.Series(attempt, dtype=pl.Int32),
         }
     )
+
+
+def _text(name: str) -> str:
+    """A name as UTF-8 can hold it: bytes of a file's name that are no text are shown as escapes."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _csv_lines(table: pl.DataFrame) -> bytes:
