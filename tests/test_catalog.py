@@ -28,6 +28,10 @@ TRAINERS = [
     ("iter time (s)|tgs|TFLOPs", "step_time tokens_per_second tflops"),
     ("time data_time memory loss", "step_time data_time gpu/memory_used train/loss"),
     ("utilization.gpu [%]|memory.used [MiB]|power.draw [W]", "gpu/utilization gpu/memory_used gpu/power"),
+    (
+        "system.gpu.0.gpu system.gpu.0.memory system.gpu.0.memoryAllocated system.gpu.0.powerWatts system.gpu.0.temp",
+        "gpu/utilization gpu/memory_bandwidth gpu/memory_share gpu/power gpu/temperature",
+    ),
     ("act_mean/h.0 expert_load/3 update_ratio/h.1", "act_mean/h.0 expert_load/3 update_ratio/h.1"),
     ("throughput lm-loss iteration-time", "tflops train/loss step_time"),
     ("Policy/Learning Rate|Environment/Cumulative Reward", "lr reward"),

@@ -9,6 +9,7 @@ import pytest
 
 from trainlens import plugins
 from trainlens.plugins import Seam
+from trainlens.settings import load
 
 README = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
 
@@ -38,3 +39,13 @@ def test_the_first_two_shell_blocks_are_the_two_commands() -> None:
 def test_every_command_is_told() -> None:
     for command in ("analyze", "inspect", "export", "explain", "list", "render", "settings"):
         assert f"`trainlens {command}" in README
+
+
+def test_the_settings_of_the_example_are_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (example,) = re.findall(r"^```toml\n(.*?)^```", README, re.M | re.S)
+    (tmp_path / "pyproject.toml").write_text(example, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    settings = load()
+    assert settings.ignore == ("gradient-clipping",)
+    loss_spike = plugins.load("detectors", "loss-spike")
+    assert settings.options_for("loss-spike", loss_spike.Options).size == 0.05

@@ -45,6 +45,19 @@ def test_links_keep_their_names_and_loops_end(tmp_path: Path) -> None:
     assert [source.name for source in find(view).sources] == ["lr-1e-3/log", "lr-3e-4/log"]
 
 
+def test_what_the_wandb_client_writes_about_itself_is_left_out(tmp_path: Path) -> None:
+    run = "wandb/offline-run-20240214_191836-ab"
+    own = [f"{run}/files/wandb-{name}.json" for name in ("metadata", "summary")]
+    own += ["wandb/debug-internal.log", f"{run}/logs/debug.log", f"{run}/logs/debug-core.log"]
+    lay(tmp_path, *own, f"{run}/run-ab.wandb", f"{run}/files/output.log", "debug.log", "cache/core.log")
+    (tmp_path / run / "logs" / "debug-linked.log").symlink_to(tmp_path / "cache" / "core.log")
+    found = find(tmp_path)
+    kept = ["cache/core.log", "debug.log", f"{run}/files/output.log", f"{run}/run-ab.wandb"]
+    assert [source.name for source in found.sources] == kept
+    assert sorted(one.path for one in found.unread) == sorted(own)
+    assert {one.state for one in found.unread} == {"ignored"}
+
+
 def test_a_file_reached_twice_is_taken_once(tmp_path: Path) -> None:
     lay(tmp_path, "run-1/log")
     (tmp_path / "latest").symlink_to("run-1")
@@ -148,6 +161,49 @@ LAYOUTS = {
             "1b" * 16: [(f"mlruns/0/{'1b' * 16}/metrics/loss", "")],
         },
     ),
+    "one W&B run": (
+        ["wandb/run-20240214_191836-ab/run-ab.wandb", "wandb/run-20240214_191836-ab/files/output.log"],
+        {
+            "": [
+                ("wandb/run-20240214_191836-ab/files/output.log", ""),
+                ("wandb/run-20240214_191836-ab/run-ab.wandb", ""),
+            ]
+        },
+    ),
+    "two W&B runs": (
+        [
+            "wandb/run-20240214_191836-ab/run-ab.wandb",
+            "wandb/run-20240214_191836-ab/files/output.log",
+            "wandb/offline-run-20240215_000000-cd/run-cd.wandb",
+        ],
+        {
+            "wandb/offline-run-20240215_000000-cd": [("wandb/offline-run-20240215_000000-cd/run-cd.wandb", "")],
+            "wandb/run-20240214_191836-ab": [
+                ("wandb/run-20240214_191836-ab/files/output.log", ""),
+                ("wandb/run-20240214_191836-ab/run-ab.wandb", ""),
+            ],
+        },
+    ),
+    "SwanLab's curves": (
+        ["swanlog/run-20250605_144317-a/logs/1/1000.log", "swanlog/run-20250605_144317-a/logs/2/1000.log"],
+        {
+            "": [
+                ("swanlog/run-20250605_144317-a/logs/1/1000.log", ""),
+                ("swanlog/run-20250605_144317-a/logs/2/1000.log", ""),
+            ]
+        },
+    ),
+    "two runs of SwanLab": (
+        ["run-20250605_144317-a/logs/1/1000.log", "run-20250606_144317-b/logs/1/1000.log"],
+        {
+            "run-20250605_144317-a": [("run-20250605_144317-a/logs/1/1000.log", "")],
+            "run-20250606_144317-b": [("run-20250606_144317-b/logs/1/1000.log", "")],
+        },
+    ),
+    "DVCLive": (
+        ["dvclive/plots/metrics/acc.tsv", "dvclive/plots/metrics/train/loss.tsv"],
+        {"dvclive": [("dvclive/plots/metrics/acc.tsv", ""), ("dvclive/plots/metrics/train/loss.tsv", "train/")]},
+    ),
 }
 
 
@@ -163,3 +219,11 @@ def test_a_single_file_is_a_run_of_its_name(tmp_path: Path) -> None:
     found = find(tmp_path / "train.log")
     (run,) = group([(found.sources[0], "megatron")], found.root)
     assert (run.name, run.path) == ("train.log", str(tmp_path / "train.log"))
+
+
+def test_a_resumed_wandb_run_is_one_run(tmp_path: Path) -> None:
+    places = ["run-20240216_000000-ab", "offline-run-20240215_000000-ab", "run-20240214_000000-cd"]
+    files = [(Source.of(lay(tmp_path, f"{place}/x.wandb") / place / "x.wandb", f"{place}/x.wandb")) for place in places]
+    runs = {run.name: len(run.files) for run in group([(source, "wandb") for source in files], tmp_path)}
+    assert runs == {"offline-run-20240215_000000-ab": 2, "run-20240214_000000-cd": 1}
+    assert len(group([(source, "swanlab") for source in files], tmp_path)) == 3

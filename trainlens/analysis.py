@@ -5,6 +5,7 @@ The unit of work is one run: `analyze_run` takes and gives plain values, so that
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,11 +25,16 @@ from trainlens.diagnosis import (
     RunDiagnosis,
     Summary,
 )
-from trainlens.errors import InputError
+from trainlens.errors import InputError, SettingsError
 from trainlens.model import Batch, Note, Run, SourceReport
 from trainlens.settings import Settings
-from trainlens.sources import HEAD, RunFiles, Source, find, group
+from trainlens.sources import HEAD, RunFiles, Source, find, group, inner_last, real_path
 
+# An exported table as CSV or JSON lines, or an answer as JSON: no log, wherever it was put.
+_OURS = re.compile(
+    rb'run,metric,tag,rank,step,time,value,source,attempt\r?\n|\{"run":"[^"\n]*","metric":"[^"\n]*","tag":"'
+    rb'|\{\s*"schema_version":\s*\d+,\s*"trainlens":'
+)
 Progress = Callable[[str, int, int], None]  # name of the run, how many are done, of how many
 
 
@@ -68,7 +74,7 @@ def analyze(paths: Sequence[str | Path], settings: Settings, *, progress: Progre
         warning=severities.count("warning"),
         info=severities.count("info"),
         runs=len(runs),
-        points=sum(source.points for run in runs for source in run.sources),
+        points=sum({(run.path, source.path): source.points for run in runs for source in run.sources}.values()),
         seconds=round(time.perf_counter() - begin, 3),
     )
     return Diagnosis(__version__, summary, tuple(runs), settings.told(), tuple(unread))
@@ -94,18 +100,32 @@ def analyze_run(
     return tuple(diagnose(run, settings, now) for run in runs), tuple(unread)
 
 
+def spare(paths: Sequence[str | Path], output: Path | None, settings: Settings) -> None:
+    """SettingsError where the output would take the place of one of the logs."""
+    if output is None or not output.is_file():
+        return
+    for path in paths:
+        for source in find(path).sources:
+            if source.path.exists() and source.path.samefile(output) and choose(source, settings.parser)[0]:
+                hint = "Name another file"
+                raise SettingsError("is one of the logs and would be lost", where=f"--output {output}", hint=hint)
+
+
 # ---- from paths to runs --------------------------------------------------------------------------------------------
 
 
 def _work(paths: Sequence[str | Path], settings: Settings) -> tuple[list[RunFiles], list[SourceReport]]:
     work: list[RunFiles] = []
     unread: list[SourceReport] = []
-    for path in paths:
+    taken: set[Path] = set()  # a file is read once, also where its directory is named beside it
+    for path in inner_last(paths):
         found = find(path)
         unread += found.unread
         read: list[tuple[Source, str]] = []
         reasons: dict[Path, str] = {}
-        for source in found.sources:
+        fresh = [source for source in found.sources if real_path(source.path) not in taken]
+        taken |= {real_path(source.path) for source in fresh}
+        for source in fresh:
             name, report = choose(source, settings.parser)
             if name:
                 read.append((source, name))
@@ -128,6 +148,9 @@ def choose(source: Source, forced: str | None = None) -> tuple[str | None, Sourc
     if forced is not None:
         plugins.load("parsers", forced)
         return forced, SourceReport(source.name, forced, bytes=source.size, reason="as the settings say")
+    if _OURS.match(head):
+        reason = "written by trainlens itself"
+        return None, SourceReport(source.name, "", bytes=source.size, state="ignored", reason=reason)
     scores = {name: _sureness(parser, head, source.path) for name, parser in plugins.load_all("parsers").items()}
     best = max(scores, key=lambda name: scores[name], default="")
     if best and scores[best] > 0:
@@ -158,7 +181,8 @@ def _read_run(files: RunFiles, settings: Settings) -> tuple[list[Run], list[Sour
             unread.append(_not_read(file.source, file.format, problems[0]))
     runs = [run for run in builder.runs() if run.series or run.events]
     if not runs and not unread:
-        unread += [report for run in builder.runs() for report in run.sources]
+        reason = "no points, no events: nothing to judge"
+        unread += [_not_read(file.source, file.format, f"{reason} (read as {file.format})") for file in files.files]
     return runs, unread
 
 

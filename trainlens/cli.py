@@ -107,6 +107,7 @@ def analyze(
     from trainlens import analysis, delivery
 
     plan = delivery.plan(settings)
+    analysis.spare(paths, plan.file, settings)
     diagnosis = analysis.analyze(paths, settings, progress=_progress(quiet))
     delivery.deliver(diagnosis, plan, settings, quiet=quiet, verbose=verbose)
     raise typer.Exit(status(diagnosis, settings.fail_on))
@@ -145,6 +146,7 @@ def export(
     from trainlens import analysis, delivery, store
 
     chosen = _table_format(table_format, output)
+    analysis.spare(paths, None if output == delivery.STDOUT else Path(output), settings)
     reading = analysis.read(paths, settings)
     with delivery.destination(output) as stream:
         store.export(reading.runs, stream, chosen, all_attempts)

@@ -175,9 +175,10 @@ def _around(series: Series, first: int, last: int) -> Series | None:
 
 # ---- how far the run came ------------------------------------------------------------------------------------------
 
-_ENDED_BADLY = frozenset(
-    {"killed", "preemption", "time-limit", "traceback", "out-of-memory", "disk-full", "segmentation-fault"}
-)
+_ENDED_BADLY = frozenset((
+    "killed", "preemption", "time-limit", "traceback", "out-of-memory", "host-out-of-memory", "disk-full",
+    "segmentation-fault", "exit-code", "worker-killed", "nccl-timeout", "gpu-lost",
+))  # fmt: skip
 
 
 def result(run: Run, now: float) -> Result:

@@ -85,3 +85,19 @@ def test_malformed_object_cannot_be_read() -> None:
 )
 def test_sniff(text: str, name: str, least: float, most: float) -> None:
     assert least <= sniffed(json_table, text, name) <= most
+
+
+def test_dates_of_sacred() -> None:
+    whole = {
+        "training.loss": {
+            "steps": [0, 10, 20],
+            "timestamps": ["2025-10-09T08:53:20", "2025-10-09T08:53:21.500000", "2025-10-09T08:53:23"],
+            "values": [2.5, float("nan"), 2.0],
+        },
+        "seconds": {"steps": [1], "timestamps": [], "values": [3]},
+    }
+    dated, undated = points(batches(json_table, json.dumps(whole), "metrics.json"))
+    assert (dated.tag, undated.tag) == ("training.loss", "seconds")
+    assert dated.time is not None
+    assert dated.time.tolist() == [1_760_000_000.0, 1_760_000_001.5, 1_760_000_003.0]
+    assert undated.time is None

@@ -325,3 +325,26 @@ def test_blocks_of_one_row_set_share_their_steps() -> None:
     found = points(batches(jsonl, of(*({"step": at, "a": 1.0, "b": 2.0} for at in range(9)))))
     assert isinstance(found[0], Points)
     assert found[0].step is found[1].step
+
+
+def _poll(second: int, extra: str = "") -> str:
+    gpus = [{"gpu_id": at, "util_pct": 50 + at, "mem_used_mb": 1000, "power_w": 71.6, "name": "x"} for at in range(2)]
+    return json.dumps({"timestamp": 1777063893.5 + second, "gpus": gpus})[:-1] + extra + "}\n"
+
+
+@pytest.mark.parametrize("extra", ["", ', "bad": NaN'])
+def test_a_list_of_devices_is_told_by_rank(extra: str) -> None:
+    found = [one for one in points(batches(jsonl, _poll(0) + _poll(1, extra))) if one.tag == "gpus/util_pct"]
+    assert [(one.rank, one.value.tolist()) for one in found] == [(0, [50, 50]), (1, [51, 51])]
+    assert found[0].step is None
+    assert found[0].time is not None
+    assert found[0].time.tolist() == [1777063893.5, 1777063894.5]
+
+
+def test_a_list_of_other_things_is_left_out() -> None:
+    assert rows(jsonl, '{"step": 1, "loss": 2, "top": [{"name": "a", "score": 1}]}\n') == {"loss": [(1, 2.0)]}
+
+
+def test_a_list_of_devices_has_the_steps_of_its_rows() -> None:
+    text = '{"step": 5, "loss": 2, "ranks": [{"rank": 3, "wait": 0.5}, {"rank": 1, "wait": 0.25}]}\n' * 2
+    assert rows(jsonl, text)["ranks/wait"] == [(5, 0.5), (5, 0.5), (5, 0.25), (5, 0.25)]

@@ -237,6 +237,10 @@ def _special(name: _Name, beside: frozenset[str]) -> Metric | None:
         return replace(_BY_NAME["gpu/memory_used"], scale=1024.0**2)
     if key == "memallocated" and not name.unit and "/" not in name.tag:  # DeepSpeed's timer: GB
         return replace(_BY_NAME["gpu/memory_used"], scale=1024.0**3)
+    if (
+        key == "mem" and name.unit == _UNITS["%"] and "sm" in beside
+    ):  # nvidia-smi dmon: time its memory is read or written
+        return replace(_BY_NAME["gpu/memory_bandwidth"], scale=0.01)
     if key == "throughput" and beside & {"iterationtime", "lmloss"}:  # Megatron-LM's event files
         return _BY_NAME["tflops"]
     if (name.split == "eval" and key in CLOCKS) or (name.summary and key in _SUMMARIES):

@@ -101,12 +101,13 @@ TABLE: tuple[tuple[Metric, str], ...] = (
     ),
     (
         Metric("gpu/utilization", "share", "higher", "utilization", "efficiency"),
-        "gpuutilization gpuutil utilizationgpu gpugpu systemgpugpu systemgpu utilpct gpuusage "
+        "gpuutilization gpuutil utilizationgpu gpugpu systemgpugpu systemgpu util gpusutil gpuusage "
         "systemgpuutilization systemgpuutilizationpercentage gpusm sm",
     ),
     (
         Metric("gpu/memory_used", "bytes", "none", "memory", "resources"),
-        "memoryused gpumemoryused memallocated memallocatedbytes memoryallocated allocated memused "
+        "memoryused gpumemoryused gpusmemused gpusmemoryused memallocated memallocatedbytes "
+        "memoryallocated allocated memused "
         "gpumemused maxmemallocated memmaxallocatedbytes memmaxallocated maxallocated maxmem gpumem "
         "gpumemory gpumemoryallocated peakmem peakmemory memorymaxactive memorymaxreserved "
         "memmaxreserved peakmemallocated systempeakmemallocated systemgpumemoryallocatedbytes "
@@ -115,26 +116,27 @@ TABLE: tuple[tuple[Metric, str], ...] = (
     ),
     (
         Metric("gpu/memory_total", "bytes", "none", "memory", "resources"),
-        "memorytotal gpumemorytotal memtotal gpumemtotal",
+        "memorytotal gpumemorytotal memtotal gpumemtotal gpusmemtotal gpusmemorytotal",
     ),
     (
         Metric("gpu/memory_share", "share", "none", "memory", "resources"),
-        "memoryshare gpumemoryshare gpumemorypercent systemgpumemoryallocated systemgpumemory "
+        "memoryshare gpumemoryshare gpumemorypercent systemgpumemoryallocated "
         "gpumemoryutilization memoryusedpercent memorymaxactivepct memorymaxreservedpct "
         "systemgpumemorypercent systemgpumemoryusagepercentage memorypercent",
     ),
     (
         Metric("gpu/memory_bandwidth", "share", "none", "utilization", "resources"),
-        "utilizationmemory memutil gpumemorybandwidth systemgpumemorybandwidth dramactive",
+        "utilizationmemory memutil gpumemorybandwidth systemgpumemorybandwidth systemgpumemory dramactive",
     ),
     (
         Metric("gpu/power", "W", "none", "power", "resources"),
-        "powerdraw gpupower power gpupowerdraw systemgpupower systemgpupowerwatts "
+        "powerdraw gpupower power gpuspower gpupowerdraw systemgpupower systemgpupowerwatts "
         "systemgpupowerusagewatts pwr powerdrawinstant powerdrawaverage systemgpupowerusage",
     ),
     (
         Metric("gpu/temperature", "°C", "none", "temperature", "resources"),
-        "temperaturegpu gputemperature gputemp temp systemgputemp systemgputemperature gtemp tempc",
+        "temperaturegpu gputemperature gputemp temp gpustemp gpustempc gpustemperature "
+        "systemgputemp systemgputemperature gtemp tempc",
     ),
     (
         Metric("comm_share", "share", "lower", "other", "distributed"),

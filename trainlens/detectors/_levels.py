@@ -122,9 +122,10 @@ class Stretch:
 
     @property
     def span(self) -> str:
-        """ "from step 10 to 900", with the end of the log where it goes on so far."""
+        """ "from step 10 to 900", with the end of the log where it goes on so far; samples where there are no steps."""
         first, last = self.steps
-        return f"from step {first:,} to {last:,}{', the end of the log' if self.ongoing else ''}"
+        unit = "sample" if self.series.positional else "step"
+        return f"from {unit} {first:,} to {last:,}{', the end of the log' if self.ongoing else ''}"
 
 
 def stretches(

@@ -161,8 +161,11 @@ def find_jumps(curve: Curve, spikes: list[Spike], deviations: float, size: float
     )
     far, close = ahead - long, ahead - near
     scatter = max(mad(far[len(far) // 4 :]), 1.5 * curve.noise * (1.5 / half) ** 0.5)
-    middle = abs(float(np.median(value)))
-    hits = (far > deviations * scatter) & (close > 0.7 * deviations * scatter) & (far > size * middle)
+    # Where the loss falls far its scatter falls with it: early levels are held against the scatter around them.
+    moves = _medians(np.abs(np.diff(value)), places + half - 1, 3 * half - 1) / 0.954
+    scatter = np.maximum(scatter, 1.5 * moves * (1.5 / half) ** 0.5)
+    least = size * np.maximum(abs(float(np.median(value))), np.abs(long))
+    hits = (far > deviations * scatter) & (close > 0.7 * deviations * scatter) & (far > least)
     found = []
     for first, last in episodes(hits, max(4, len(places) // 20)):
         place = first + int(np.argmax(close[first : last + 1]))

@@ -26,7 +26,7 @@ import numpy as np
 
 from trainlens.citations import JUDGEMENT, measured
 from trainlens.detectors import _speed
-from trainlens.detectors._levels import cost, surely
+from trainlens.detectors._levels import Mask, cost, surely
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.figures import number, seconds
 from trainlens.model import Event, Floats, Ints, Run, Series
@@ -70,10 +70,30 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
     if marked.sum() >= 3:
         beyond[marked & (waits <= 3 * float(np.median(waits[marked])))] = 0
     at = np.flatnonzero(sound & (beyond > limit))
-    if len(at) > 3 and np.ptp(np.diff(step[at])) <= 0.2 * np.median(np.diff(step[at])):
-        at = at[:0]
+    at = at[~_routine(step[at], waits[at])]
     whole = float(waits[sound].sum())
     return [*told, *(_finding(run, options, step, clock, int(i), usual, limit, whole) for i in at)]
+
+
+def _routine(step: Ints, waits: Floats) -> Mask:
+    """Waits that come regularly: more than three of one length, evenly spaced; and those where two such fall together.
+
+    Evaluations and checkpoints each have their own length and distance.
+    """
+    regular = np.zeros(len(step), np.bool_)
+    lengths: list[float] = []
+    order = np.argsort(waits, kind="stable")
+    for kind in np.split(order, np.flatnonzero(np.diff(np.log(waits[order])) > 0.1) + 1):
+        gaps = np.diff(np.sort(step[kind])).astype(np.float64)
+        if len(kind) > 3:
+            period = float(np.median(gaps))
+            uneven = np.abs(gaps / period - np.maximum(1, np.round(gaps / period)))  # one may lie in a longer wait
+            if (uneven <= 0.2).all():
+                regular[kind] = True
+                lengths.append(float(np.median(waits[kind])))
+    if len(lengths) > 1:
+        regular |= waits <= 1.1 * sum(lengths)
+    return regular
 
 
 def _stamped(run: Run) -> Series | None:

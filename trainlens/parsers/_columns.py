@@ -233,7 +233,7 @@ def _groups(
 ) -> Iterator[tuple[int, str, str, str, Mask | None]]:
     """Rank, run, prefix of evaluation rows, quantity, and which rows (None: all), for each set of rows."""
     none = Labels(np.full(rows, -1, np.int64), ())
-    ranks, numbered = columns.get(chosen.rank or ""), columns.get(chosen.run or "")
+    ranks, numbered = (columns[name] if name in columns and name else None for name in (chosen.rank, chosen.run))
     keys: list[Ints] = []
     if ranks is not None:
         known = np.isfinite(ranks) & present.get(chosen.rank or "", np.ones(rows, np.bool_))

@@ -26,6 +26,9 @@ Shape = dict[str, "Kind | Shape"]
 
 SAMPLES = 512  # lines of the first block from which keys are learnt beforehand
 MOST_KEYS = 5000  # a file with more names its keys after something that is no metric; its lines are read one by one
+# A key that msgspec takes for no name of a field, or one nested too deep for a type: such lines are read one by one.
+_UNFIT = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
+DEEPEST = 32
 _BARE = re.compile(rb"(?<=[:,\[\s])([+-]?)(nan|NAN|inf|Inf|INF|infinity|INFINITY)(?=\s*[,}\]])")
 
 
@@ -150,16 +153,16 @@ class Rows:
             if isinstance(row, dict):
                 self._learn(self.shape, row)
 
-    def _learn(self, shape: Shape, row: Mapping[str, Any]) -> None:
+    def _learn(self, shape: Shape, row: Mapping[str, Any], depth: int = 0) -> None:
         for name, value in row.items():
-            if value is None:
+            if value is None or _UNFIT.search(name) or depth > DEEPEST:
                 continue
             known = shape.get(name)
             if isinstance(value, dict):
                 if known is None and len(shape) < MOST_KEYS:
                     known = shape[name] = {}
                 if isinstance(known, dict):
-                    self._learn(known, value)
+                    self._learn(known, value, depth + 1)
                     continue
                 kind: Kind = "mixed"
             else:
@@ -184,6 +187,8 @@ def decoded(line: bytes) -> Any:
         return msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
+    except RecursionError:  # nested a thousand deep: no row of metrics
+        return None
     text = line.decode("utf-8-sig", "replace")
     try:
         return json.loads(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,7 +86,9 @@ def _as_text(value: Any) -> str:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    return repr(_as_float(value)) if isinstance(value, (int, float)) else "[]"
+    if isinstance(value, (int, float)):
+        return repr(_as_float(value))
+    return json.dumps(value) if value and isinstance(value[0], dict) else "[]"
 
 
 def merged(one: Table, other: Table) -> Table:

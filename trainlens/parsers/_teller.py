@@ -11,7 +11,7 @@ import polars as pl
 
 from trainlens import catalog
 from trainlens.model import Batch, Event, Fact, Floats, Ints, Note, Place
-from trainlens.parsers import _columns, _texts
+from trainlens.parsers import _columns, _lists_of_devices, _texts
 from trainlens.parsers._columns import Axes, Labels, Mask
 from trainlens.parsers._tables import Table
 
@@ -72,6 +72,9 @@ class Teller:
         yield from _columns.points(
             columns, chosen, lines=table.lines, present=present, labels=labels, step=step, time=time
         )
+        if time is None and chosen.time in columns and chosen.time:
+            time = _columns.unix_seconds(columns[chosen.time], present.get(chosen.time))
+        yield from _lists_of_devices.points(table, step, time)
 
     def state(self) -> dict[str, object]:
         """What the rows that are yet to come need, for a checkpoint."""

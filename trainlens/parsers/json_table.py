@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from trainlens import catalog
 from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Fact, Ints, Note, Place, Points
-from trainlens.parsers import _columns
+from trainlens.parsers import _columns, _texts
 from trainlens.parsers._json_documents import document, elements, flat, tables
 from trainlens.parsers._json_rows import decoded
 from trainlens.parsers._teller import Teller
@@ -132,7 +133,7 @@ def _curves(whole: Any, name: str) -> Iterator[Curve]:
             yield key, np.array([int(step) for step in inner], np.int64), list(inner.values()), None
         elif _are_numbers(value.get("values")) and _are_numbers(value.get("steps")):
             count = min(len(value["steps"]), len(value["values"]))
-            yield key, np.array(value["steps"][:count], np.int64), value["values"][:count], None
+            yield key, np.array(value["steps"][:count], np.int64), value["values"][:count], _dates(value, count)
         elif value and all(_are_numbers(cells) for cells in value.values()):
             yield from _curves(value, key)
 
@@ -145,6 +146,15 @@ def _points(tag: str, step: Ints | None, values: list[Any], time: list[Any] | No
     value = np.array([cell for cell, is_one in zip(values, logged, strict=True) if is_one], np.float64)
     clock = None if time is None else _columns.unix_seconds(np.array(time, np.float64))[logged]
     return Points(tag, None if step is None else step[logged], value, clock), int((~logged).sum())
+
+
+def _dates(curve: dict[str, Any], count: int) -> list[float] | None:
+    """Sacred's dates of the points as Unix seconds; None where it has not one for each."""
+    dates = curve.get("timestamps")
+    if not isinstance(dates, list) or len(dates) < count or not all(isinstance(date, str) for date in dates):
+        return None
+    found: list[float] = _texts.clock(pl.Series(dates[:count], dtype=pl.String)).tolist()
+    return found
 
 
 def _are_numbers(cells: object) -> bool:

@@ -39,7 +39,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     """The points of one metric, or the fact of one parameter."""
     if _is_parameter(source.path):
         text = source.head(HEAD).decode("utf-8", "replace").strip()
-        yield Fact(_below(source.path, "params"), _value(text), Place(source.name))
+        yield Fact(_below(source.path, "params"), parameter(text), Place(source.name))
         return
     tag = _below(source.path, "metrics")
     line = int(str(since.state["line"])) if since else 0
@@ -97,7 +97,8 @@ def _below(path: Path, folder: str) -> str:
     return "/".join(parts[at + 1 :])
 
 
-def _value(text: str) -> Value:
+def parameter(text: str) -> Value:
+    """A parameter's value, which MLflow writes as text."""
     if text in ("True", "False"):
         return text == "True"
     for kind in (int, float):

@@ -1,35 +1,209 @@
-"""W&B run files (`run-ID.wandb`): recognised, and refused with the way out.
+"""W&B run files (`run-ID.wandb`), as every run writes one, online or offline: history, system metrics, settings, end.
 
-The file is a LevelDB log of protobuf records behind the seven bytes ":W&B" and a version:
-https://github.com/wandb/wandb/blob/main/wandb/sdk/internal/datastore.py.
+The step is the one that the training loop logs ("train/global_step", "iter") where most rows hold it, else W&B's own
+`_step`, which counts calls. Numbers inside logged dictionaries are joined by "/"; pictures, tables and histograms are
+left out. System metrics are named as W&B shows them ("system.gpu.0.powerWatts"), without those of single CPU cores;
+they bear no step, so each gets that of its moment, between the rows before and after it. The record of the exit tells
+how the run ended; the console lines are left to `files/output.log`.
+
+The format: https://github.com/wandb/wandb/blob/main/wandb/proto/wandb_internal.proto.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
+import numpy as np
+
+from trainlens import catalog
 from trainlens.errors import InputError
-from trainlens.model import Batch, Checkpoint
+from trainlens.model import Batch, Checkpoint, Event, Fact, Floats, Ints, Note, Place, Value
+from trainlens.parsers import _columns
+from trainlens.parsers._json_documents import flat
+from trainlens.parsers._scattered import Scattered
+from trainlens.parsers._wandb_frames import HEADER, MAGIC, Frames
+from trainlens.parsers._wandb_records import MalformedError, Names, Record, parse
 from trainlens.sources import Source
 
-_HEADER = b":W&B"
+CELLS = 2 << 20  # cells of rows held before they become points
+_OWN_STEP, _CLOCK, _RUNTIME = "_step", "_timestamp", "_runtime"  # the last says what the clock says
+_CORE = re.compile(r"cpu\.\d+\.")
+_INTERRUPTED = 255  # what the client records when a KeyboardInterrupt ends the script
 _WAY_OUT = (
-    "Export the run's history to CSV or JSON (run page, or wandb.Api().run(PATH).history().to_csv(FILE); "
-    "`wandb sync` uploads an offline run first), or log to TensorBoard or JSON lines beside W&B"
+    "Export the run's history to CSV or JSON (run page, or wandb.Api().run(PATH).history().to_csv(FILE)); "
+    "`wandb sync` uploads an offline run first"
 )
 
 
 def sniff(head: bytes, path: Path) -> float:
-    """How sure it is that this is a W&B run file; one with a damaged header is known by its name."""
-    if head.startswith(_HEADER):
+    """How sure it is that this is a W&B run file; one that is empty or damaged is known by its name."""
+    if head.startswith(MAGIC):
         return 1.0
-    return 0.95 if path.suffix == ".wandb" and head else 0.0
+    return 0.95 if path.suffix == ".wandb" else 0.0
 
 
-def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:  # noqa: ARG001  nothing is read
-    """Always raises InputError."""
-    if source.head(len(_HEADER)) == _HEADER:
-        raise InputError("a binary W&B run file (wandb), which is not supported yet", where=source.name, hint=_WAY_OUT)
-    raise InputError("a wandb run file whose header is damaged; it cannot be read", where=source.name, hint=_WAY_OUT)
-    yield
+def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
+    """Points of the history and of the system metrics, settings as facts, the end as an event."""
+    head = source.head(len(HEADER))
+    if not head:
+        yield Note("no-points", "an empty W&B run file: the run ended, or was copied, before anything was written")
+        return
+    if not HEADER.startswith(head):
+        _refuse(head, source.name)
+    frames, rows = Frames(source), _Rows()
+    ended, exits, malformed = False, list[tuple[Record, Place]](), list[int]()
+    if since is not None:
+        frames.end, state = since.offset, dict(since.state)
+        ended = bool(state.pop("ended"))
+        rows = _Rows(**cast(dict[str, Any], state))
+    names, facts = Names(), dict[str, Value]()
+    for at, payload in frames:
+        try:
+            record = parse(payload, names)
+        except MalformedError:
+            malformed.append(at)
+            continue
+        if record is None:
+            continue
+        place = Place(source.name, byte=at)
+        yield from _facts(record, facts, place)
+        if record.kind == "exit":
+            exits.append((record, place))
+        elif record.kind == "preempting" or rows.add(record, at) > CELLS:
+            yield from rows.told()
+        if record.kind == "preempting":
+            yield Event("preemption", "W&B was told that the run is being preempted", rows.last_step, place=place)
+    yield from rows.told()
+    yield from (_ending(record, rows.last_step, place) for record, place in exits)
+    ended |= bool(exits)
+    yield from _notes(frames, malformed, ended)
+    if not source.compressed:
+        yield Checkpoint(frames.end, {"ended": ended, **rows.state()})
+
+
+def _refuse(head: bytes, name: str) -> None:
+    if head.startswith(HEADER[:-1]):
+        what = f"a wandb run file of version {head[-1]}, which is not supported (0 is)"
+    else:
+        what = "a wandb run file whose header is damaged; it cannot be read"
+    raise InputError(what, where=name, hint=_WAY_OUT)
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Collects rows and samples and tells them as points. The rest is what later rows need of earlier ones.
+
+    `axis` names the column that counts the steps, None as long as no row was seen.
+    """
+
+    axis: str | None = None
+    last_step: int | None = None
+    last_time: float = float("nan")
+    history: Scattered = field(default_factory=Scattered)
+    samples: Scattered = field(default_factory=Scattered)
+
+    def add(self, record: Record, at: int) -> int:
+        """Takes the row or sample of a record that begins at byte `at`. Returns how many cells wait to be told."""
+        if record.kind == "history":
+            cells = {name: value for name, value in record.cells.items() if not name.startswith("_wandb")}
+            own, clock = cells.pop(_OWN_STEP, None), cells.pop(_CLOCK, float("nan"))
+            if np.isfinite(clock):
+                cells.pop(_RUNTIME, None)
+            step = int(own) if own is not None and abs(own) < 1 << 62 else record.step or 0
+            self.history.add(cells, step, clock, at)
+        elif record.kind == "stats":
+            cells = {f"system.{name}": value for name, value in record.cells.items() if not _CORE.match(name)}
+            self.samples.add(cells, 0, record.time, at)
+        return self.history.cells + self.samples.cells
+
+    def told(self) -> Iterator[Batch]:
+        """The points of all that was taken since the last time."""
+        history, samples = self.history, self.samples
+        self.history, self.samples = Scattered(), Scattered()
+        step, time = history.steps(), history.times()
+        if len(history):
+            self.axis = self.axis or _axis(history)
+            step = self._steps(history, step)
+            yield from history.points(step, without=(self.axis,))
+        if len(samples):
+            yield from samples.points(self._moments(samples, step, time))
+        if len(history):
+            self.last_step = int(step[-1])
+            known = time[np.isfinite(time)]
+            self.last_time = float(known[-1]) if len(known) else self.last_time
+
+    def state(self) -> dict[str, Any]:
+        return {"axis": self.axis, "last_step": self.last_step, "last_time": self.last_time}
+
+    def _steps(self, history: Scattered, own: Ints) -> Ints:
+        if self.axis == _OWN_STEP or self.axis not in history.columns:
+            return own if self.axis == _OWN_STEP or self.last_step is None else np.full_like(own, self.last_step)
+        column = {self.axis: history.full(self.axis)}
+        filled = _columns.filled_steps(column, _columns.Axes(step=self.axis), after=self.last_step)
+        return own if filled is None else filled
+
+    def _moments(self, samples: Scattered, step: Ints, time: Floats) -> Ints | None:
+        """The step of each sample, by its time; None where there is no history to tell it."""
+        if self.last_step is not None:
+            step, time = np.append(self.last_step, step), np.append(self.last_time, time)
+        known = np.isfinite(time)
+        if not known.any():
+            return None
+        clock = np.maximum.accumulate(time[known])
+        moments: Ints = np.floor(np.interp(samples.times(), clock, step[known])).astype(np.int64)
+        return moments
+
+
+def _axis(history: Scattered) -> str:
+    """The column that counts training steps: most rows have it and it never begins anew, as one within epochs does."""
+    chosen = _columns.axes([*history.columns, _OWN_STEP])
+    for name in (chosen.step, *chosen.also):
+        if name is None or name == _OWN_STEP or catalog.axis(name) != "step":
+            continue
+        value = np.array(history.columns[name].value, np.float64)
+        if 2 * len(value) < len(history) or not (np.isfinite(value) & (value == np.floor(value))).all():
+            continue
+        if not (value[1:][np.diff(value) < 0] <= value[0]).any():
+            return name
+    return _OWN_STEP
+
+
+# ---- what is no point ------------------------------------------------------------------------------------------------
+
+
+def _facts(record: Record, known: dict[str, Value], place: Place) -> Iterator[Fact]:
+    """The settings that are new or have changed."""
+    for name, value in flat(record.config):
+        if known.get(name) != value:
+            known[name] = value
+            yield Fact(name, value, place)
+
+
+def _ending(record: Record, step: int | None, place: Place) -> Event:
+    if record.code == 0:
+        return Event("run-end", "W&B recorded exit code 0", step, place=place)
+    why = ", as after Ctrl-C (KeyboardInterrupt)" if record.code == _INTERRUPTED else ""
+    return Event("exit-code", f"W&B recorded exit code {record.code}{why}", step, place=place)
+
+
+def _notes(frames: Frames, malformed: list[int], ended: bool) -> Iterator[Note]:
+    if frames.bad:
+        message = f"{frames.bad:,} pieces with a wrong checksum were left out"
+        yield Note("checksum", message, byte=frames.first_bad, count=frames.bad)
+    if count := frames.damaged + len(malformed):
+        first = min([*malformed, frames.first_bad] if frames.first_bad >= 0 else malformed)
+        message = f"{count:,} damaged places, whose records were left out; the first is byte {first:,}"
+        yield Note("damaged", message, byte=first, count=count)
+    if not ended:
+        where = "ends inside a record" if frames.cut else "ends"
+        message = f"the file {where} without a record of the exit: the run goes on, was killed, or was copied early"
+        yield Note("cut-off", message, byte=frames.end)
+    elif frames.cut:
+        yield Note("cut-off", "the file ends inside a record, behind that of the exit", byte=frames.end)

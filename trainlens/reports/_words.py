@@ -69,8 +69,10 @@ def state(run: RunDiagnosis) -> State:
         return "error"
     if "warning" in severities:
         return "warning"
-    judged = any(check.status in ("clean", "found") for check in run.checks)
-    return "healthy" if judged or not run.checks else "not-judged"
+    judged = sum(check.status in ("clean", "found") for check in run.checks)
+    too_few = sum(check.status == "not-enough-data" for check in run.checks)
+    # Where more detectors lack points than could judge, silence says nothing of the run's health.
+    return "healthy" if judged > too_few or not run.checks else "not-judged"
 
 
 # ---- sentences -----------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def parse(content: bytes) -> Diagnosis:
     """The Diagnosis that `render` wrote. InputError when it is not such a document, or of another schema version."""
     try:
         document = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise InputError(f"is not JSON ({problem})", hint=_HINT) from problem
     version = document.get("schema_version") if isinstance(document, dict) else None
     if version is None:

@@ -47,7 +47,7 @@ def render(diagnosis: Diagnosis, options: Options) -> bytes:
 
 def _quiet(diagnosis: Diagnosis) -> Iterator[Row]:
     for run in diagnosis.runs:
-        yield Row("", f"{run.path}: {words.verdict(run)}")
+        yield Row("", f"{_place(run, diagnosis)}: {words.verdict(run)}")
     if not diagnosis.runs:
         yield Row("", words.verdict_of(diagnosis))
 
@@ -76,7 +76,9 @@ def _overview(diagnosis: Diagnosis, many: bool) -> Iterator[Row]:
     if many:
         for run in diagnosis.runs:
             state = words.state(run)
-            yield Row(f"{_ICON[state]} {state.upper()}", f"{run.path}: {words.verdict_text(run)}", _COLOR[state])
+            yield Row(
+                f"{_ICON[state]} {state.upper()}", f"{_place(run, diagnosis)}: {words.verdict_text(run)}", _COLOR[state]
+            )
 
 
 def _run(run: RunDiagnosis, diagnosis: Diagnosis, options: Options, detail: Detail) -> Iterator[Row]:
@@ -110,9 +112,15 @@ def _run(run: RunDiagnosis, diagnosis: Diagnosis, options: Options, detail: Deta
         yield from _ending(run, options, bool(cards))
 
 
+def _place(run: RunDiagnosis, diagnosis: Diagnosis) -> str:
+    """Where a run lies, with its name where several lie in one place."""
+    beside = sum(other.path == run.path for other in diagnosis.runs)
+    return f"{run.path} ({run.name})" if beside > 1 else run.path
+
+
 def _header(run: RunDiagnosis, diagnosis: Diagnosis) -> str:
     result = run.result
-    parts = [run.path]
+    parts = [_place(run, diagnosis)]
     if result.last_step is not None:
         of = f" of {result.total_steps:,}" if result.total_steps else ""
         parts.append(f"{result.last_step:,}{of} steps")

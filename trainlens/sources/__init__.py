@@ -11,17 +11,29 @@ import lzma
 import mmap
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Literal, cast
 
 from trainlens.errors import InputError
 from trainlens.model import SourceReport
 from trainlens.sources.grouping import RunFile, RunFiles, group
 
-__all__ = ["BLOCK", "HEAD", "Found", "RunFile", "RunFiles", "Source", "compression", "find", "group"]
+__all__ = [
+    "BLOCK",
+    "HEAD",
+    "Found",
+    "RunFile",
+    "RunFiles",
+    "Source",
+    "compression",
+    "find",
+    "group",
+    "inner_last",
+    "real_path",
+]
 
 HEAD = 64 << 10  # bytes that parsers see before they are chosen
 BLOCK = 8 << 20
@@ -121,6 +133,10 @@ def compression(head: bytes) -> str:
 
 MAX_FILES = 20_000
 _SKIPPED = frozenset(("venv", "env", "node_modules", "__pycache__", "site-packages", "trainlens-report", "artifacts"))
+# What the W&B client writes about itself and of what the run file beside it holds: its numbers are no curves.
+_OF_WANDB = re.compile(
+    r"/wandb-(metadata|summary)\.json$|/(wandb|(offline-)?run-\d{8}_\d{6}-[^/]+(/logs)?)/debug(-[\w.]+)?\.log$"
+)
 _REMOTE = re.compile(r"^(s3|gs|gcs|hf|https?|abfss?|az|hdfs|ssh|sftp)://?(?=[^/])", re.I)
 
 
@@ -145,11 +161,14 @@ def find(path: str | Path) -> Found:
         raise InputError("is a remote address, which is not read", where=str(path), hint=hint)
     path = Path(path)
     try:
-        is_directory = stat.S_ISDIR(path.stat().st_mode)
+        mode = path.stat().st_mode
     except OSError as problem:
         hint = "Name a log file or the directory a run wrote to"
         raise InputError(f"cannot be read ({problem.strerror or problem})", where=str(path), hint=hint) from problem
-    if not is_directory:
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):  # reading one might never end
+        hint = "Save what it carries to a file first, then name that file"
+        raise InputError("is a pipe, a socket or a device, not a file", where=str(path), hint=hint)
+    if stat.S_ISREG(mode):
         return Found(path, (Source.of(path),))
     sources, unread = _walk(path)
     if not sources and not unread:
@@ -178,7 +197,11 @@ def _walk(root: Path) -> tuple[list[Source], list[SourceReport]]:
                 continue
             below += [entry for entry in entries if entry.is_dir() and not _skipped(entry.name)]
             for entry in entries:
-                if not entry.is_dir() and not entry.name.startswith(".") and (real_file := entry.resolve()) not in seen:
+                if (
+                    not entry.is_dir()
+                    and not entry.name.startswith(".")
+                    and (real_file := real_path(entry)) not in seen
+                ):
                     seen.add(real_file)
                     _take(entry, root, sources, unread)
             if len(sources) > MAX_FILES:
@@ -194,14 +217,32 @@ def _take(path: Path, root: Path, sources: list[Source], unread: list[SourceRepo
     except OSError as problem:
         unread.append(_unlooked(path, root, f"cannot be read: {problem.strerror or problem}"))
         return
-    if stat.S_ISREG(status.st_mode):  # no pipes, no sockets
+    if any(_OF_WANDB.search(one.as_posix()) for one in (path.absolute(), real_path(path))):
+        unread.append(_unlooked(path, root, "what the W&B client writes about itself", "ignored"))
+    elif stat.S_ISREG(status.st_mode):  # no pipes, no sockets
         sources.append(Source(path, path.relative_to(root).as_posix(), status.st_size, status.st_mtime))
+
+
+def inner_last(paths: Sequence[str | Path]) -> list[str | Path]:
+    """The paths in their order, each once, those within another of them behind all that are not."""
+    whole: dict[Path, str | Path] = {}
+    for path in paths:
+        whole.setdefault(real_path(Path(path)), path)
+    return [whole[real] for real in sorted(whole, key=lambda real: sum(other in whole for other in real.parents))]
+
+
+def real_path(path: Path) -> Path:
+    """Where links lead; the path itself where they lead round in a circle."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # Python 3.12 and older raise RuntimeError
+        return path.absolute()
 
 
 def _skipped(name: str) -> bool:
     return name.startswith(".") or name in _SKIPPED
 
 
-def _unlooked(path: Path, root: Path, reason: str) -> SourceReport:
+def _unlooked(path: Path, root: Path, reason: str, state: Literal["not-read", "ignored"] = "not-read") -> SourceReport:
     name = root.name if path == root else path.relative_to(root).as_posix()
-    return SourceReport(name, "", state="not-read", reason=reason)
+    return SourceReport(name, "", state=state, reason=reason)

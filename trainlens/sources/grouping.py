@@ -37,9 +37,11 @@ Directory = tuple[str, ...]  # parts of a path below the root
 _SPLITS = ("train", "training", "val", "valid", "validation", "eval", "evaluation", "test", "dev")
 _NEUTRAL = re.compile(
     r"(logs?|tensorboard(_logs)?|tb(_logs)?|events|runs|logging|wandb|files|metrics|summaries|lightning_logs|csv_logs|"
-    r"trainer|output|results)$"
+    r"trainer|output|results|plots|swanlog|console)$"
 )
 _NUMBERED = re.compile(r"version_\d+$|run-\d{8}_\d{6}-|offline-run-")  # Lightning, W&B: of several each is a run
+_TRACKED = re.compile(r"run-\d{8}_\d{6}-")  # SwanLab: below "logs" a directory for each curve
+_WANDB = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-(\w+)$")
 _SNAPSHOT = re.compile(r"(checkpoint|ckpt|step|global_step)[-_]?\d+$", re.I)
 _TIME = re.compile(r"\d{9,11}(\.\d+)?$")  # SummaryWriter.add_hparams
 _MLFLOW = re.compile(r"[0-9a-f]{32}$")
@@ -49,7 +51,8 @@ def group(files: Sequence[tuple[Source, str]], root: Path) -> list[RunFiles]:
     """Sort files, each with its parser, into runs: a directory is a run, unless its name says that it is a part of one.
 
     Parts are directories of a split ("validation"), whose name is put before the tags; directories that only sort files
-    ("logs") and stand alone; checkpoints with their copies of the log; the metrics of an MLflow run.
+    ("logs") and stand alone; checkpoints with their copies of the log; the metrics of an MLflow or SwanLab run; what
+    W&B wrote of a run that was resumed.
     """
     places = [(tuple(source.name.split("/")[:-1]), source, parser) for source, parser in files]
     tree = _Tree((directory, parser) for directory, _, parser in places)
@@ -92,13 +95,29 @@ class _Tree:
         for depth, part in enumerate(directory):
             if _MLFLOW.match(part) and directory[depth + 1 : depth + 2] in (("metrics",), ("params",), ("tags",)):
                 return directory[: depth + 1], ""
+            if _TRACKED.match(part) and directory[depth + 1 : depth + 2] == ("logs",) and len(directory) == depth + 3:
+                return self.home(directory[: depth + 1])
         if not directory:
             return directory, ""
+        if (first := self._first_of_run(directory)) != directory:
+            return self.home(first)
         prefix = self._part(directory)
         if prefix is None:
             return directory, ""
         home, before = self.home(directory[:-1])
         return home, before + prefix
+
+    def _first_of_run(self, directory: Directory) -> Directory:
+        """Of the directories that W&B made for one run, a new one at each resume, the first; any other as it is."""
+        found = _WANDB.match(directory[-1])
+        if not found or "wandb" not in self._below[directory]:
+            return directory
+        same = {directory[-1]: found[1]}
+        for other in self._children[directory[:-1]]:
+            its = _WANDB.match(other[-1]) if other and "wandb" in self._below[other] else None
+            if its and its[2] == found[2]:
+                same[other[-1]] = its[1]
+        return (*directory[:-1], min(same, key=lambda name: same[name]))
 
     def _part(self, directory: Directory) -> str | None:
         """The prefix of a directory that is a part of the one above; None for a run of its own."""

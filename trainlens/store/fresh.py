@@ -49,11 +49,10 @@ def stretches(file: File, events: Sequence[Event], facts: Sequence[Fact]) -> lis
         if number:
             start = f"starts again from step {densest.step[at]:,}: run {number + 1} of {len(begins)} in this file"
             said.insert(0, Event("run-start", start, place=Place(file.name, line=int(begins[number]))))
-        before, until = int(ends[number - 1]) if number else -1, int(ends[number])
-        stated = [
-            fact for fact in facts if before < _line(fact) and (_line(fact) <= until or number == len(begins) - 1)
-        ]
-        found.append(Stretch(File(file.index, file.name, file.format, kept), tuple(said), tuple(stated)))
+        # A log states its settings once and later only what changed.
+        until = np.inf if number == len(begins) - 1 else int(ends[number])
+        stated = {fact.name: fact for fact in facts if _line(fact) <= until}
+        found.append(Stretch(File(file.index, file.name, file.format, kept), tuple(said), tuple(stated.values())))
     return found
 
 
