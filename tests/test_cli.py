@@ -189,3 +189,30 @@ def test_names_of_runs_lead_nowhere_else() -> None:
     assert len({name.lower() for name in made}) == len(names)
     assert all("/" not in name and not name.startswith(".") and 0 < len(name) <= 103 for name in made)
     assert made[1] == "a-b"
+
+
+@pytest.mark.parametrize(
+    "words", [("export", "DIR", "-o", "LOG"), ("export", "LOG", "-o", "LOG"), ("analyze", "DIR", "-o", "LOG.json")]
+)
+def test_a_log_is_never_written_over(words: tuple[str, ...], log: Path, tmp_path: Path) -> None:
+    twin = log.with_name(f"{log.name}.json")
+    twin.write_bytes(log.read_bytes())
+    before = log.read_bytes()
+    told = {"DIR": str(log.parent), "LOG": str(log), "LOG.json": str(twin)}
+    answer = trainlens(*(told.get(word, word) for word in words), cwd=tmp_path)
+    assert (answer.returncode, "is one of the logs" in answer.stderr) == (2, True)
+    assert log.read_bytes() == twin.read_bytes() == before
+
+
+def test_own_answers_and_tables_are_no_logs_and_no_file_is_read_twice(log: Path, tmp_path: Path) -> None:
+    place = tmp_path / "run"
+    place.mkdir()
+    (place / "log.jsonl").write_bytes(log.read_bytes())
+    for name in ("table.csv", "table.jsonl"):
+        assert trainlens("export", place, "-o", place / name, cwd=tmp_path).returncode == 0
+    assert trainlens("analyze", place, "-o", place / "answer.json", cwd=tmp_path).returncode == 0
+    answer = json.loads(
+        trainlens("analyze", place, place / "log.jsonl", place, "-f", "json", "-o", "-", cwd=tmp_path).stdout
+    )
+    assert [len(run["sources"]) for run in answer["runs"]] == [1]
+    assert sorted(report["path"] for report in answer["unread"]) == ["answer.json", "table.csv", "table.jsonl"]

@@ -79,3 +79,9 @@ def test_names_outside_ascii_and_with_commas_survive() -> None:
 
 def test_no_runs_give_an_empty_table() -> None:
     assert all(len(table([], kind)) == 0 for kind in ("parquet", "arrow", "csv"))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_names_that_are_no_text_are_shown(kind: Format) -> None:
+    found = runs(("bad\udcff.log", [points([1, 2], [2.0, 1.0], tag="bad\udcff")]))
+    assert table(found, kind)["tag"].to_list() == ["bad\\udcff"] * 2

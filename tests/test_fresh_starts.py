@@ -41,7 +41,7 @@ def test_names_and_words() -> None:
     first, second = told(points([*range(1, 21), *range(1, 21)], falling(40)))
     assert (first.name, second.name) == ("run/1", "run/2")
     assert [event.text for event in first.events] == []
-    assert [event.text for event in second.events] == ["starts again from step 1: run 2 of 2 in this file"]
+    assert [event.text for event in second.events] == ["restarted from step 1: run 2 of 2 in this file"]
 
 
 def test_nothing_is_lost_and_nothing_doubled() -> None:

@@ -28,7 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("model", "diagnosis", "signals", "citations", "errors", "engines", "figures"),
     ("plugins", "sources", "settings", "catalog"),
     (*SEAMS, "store"),
-    ("analysis", "digest", "explanation", "watch", "compare", "pages"),
+    ("analysis", "reading", "digest", "explanation", "watch", "compare", "pages"),
     ("cli", "delivery"),
     ("__main__", "__init__"),
 )

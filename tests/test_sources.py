@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
 
 from trainlens import sources
 from trainlens.errors import InputError
-from trainlens.sources import Source, find, group
+from trainlens.sources import Source, find, group, inner_last
 
 
 def lay(root: Path, *names: str) -> Path:
@@ -227,3 +228,24 @@ def test_a_resumed_wandb_run_is_one_run(tmp_path: Path) -> None:
     runs = {run.name: len(run.files) for run in group([(source, "wandb") for source in files], tmp_path)}
     assert runs == {"offline-run-20240215_000000-ab": 2, "run-20240214_000000-cd": 1}
     assert len(group([(source, "swanlab") for source in files], tmp_path)) == 3
+
+
+def test_links_in_a_circle_and_into_nowhere_are_told(tmp_path: Path) -> None:
+    lay(tmp_path, "log")
+    for name, target in {"x1": "x2", "x2": "x1", "gone": "nowhere"}.items():
+        (tmp_path / name).symlink_to(target)
+    found = find(tmp_path)
+    assert [source.name for source in found.sources] == ["log"]
+    assert sorted(report.path for report in found.unread) == ["gone", "x1", "x2"]
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.log")
+    with pytest.raises(InputError, match="pipe"):
+        find(tmp_path / "pipe.log")
+
+
+def test_inner_paths_come_last_and_none_twice(tmp_path: Path) -> None:
+    lay(tmp_path, "a/log", "b/log")
+    named = [tmp_path / "a/log", tmp_path / "b", tmp_path / "a", tmp_path / "b"]
+    assert inner_last(named) == [tmp_path / "b", tmp_path / "a", tmp_path / "a/log"]

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trainlens.analysis import Reading
     from trainlens.diagnosis import Diagnosis
     from trainlens.model import Run
+    from trainlens.reading import Reading
     from trainlens.settings import Settings
 
 __version__ = "0.1.0"
@@ -36,10 +36,10 @@ def analyze(paths: Sequence[str | Path], settings: Settings | None = None) -> Di
 
 def read(paths: Sequence[str | Path], settings: Settings | None = None) -> Reading:
     """All runs under these paths as columns, unjudged, and the files that could not be read."""
-    from trainlens import analysis
+    from trainlens import reading
     from trainlens.settings import Settings
 
-    return analysis.read(paths, settings or Settings())
+    return reading.read(paths, settings or Settings())
 
 
 def __getattr__(name: str) -> object:

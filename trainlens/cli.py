@@ -13,6 +13,7 @@ from trainlens import __version__
 
 if TYPE_CHECKING:
     from trainlens.diagnosis import Diagnosis
+    from trainlens.reading import Reading
     from trainlens.settings import Settings
 
 OK, FOUND, REFUSED, INCOMPLETE = 0, 1, 2, 3
@@ -104,10 +105,10 @@ def analyze(
     """Diagnose runs: the answer in the terminal, HTML and PNG reports on disk."""
     flags = {"output": output, "formats": formats, "fail_on": fail_on, "select": select, "ignore": ignore}
     settings = _settings({**flags, "parser": parser, "jobs": jobs, "width": width}, sets, config, no_cache)
-    from trainlens import analysis, delivery
+    from trainlens import analysis, delivery, reading
 
     plan = delivery.plan(settings)
-    analysis.spare(paths, plan.file, settings)
+    reading.spare(paths, plan.file, settings)
     diagnosis = analysis.analyze(paths, settings, progress=_progress(quiet))
     delivery.deliver(diagnosis, plan, settings, quiet=quiet, verbose=verbose)
     raise typer.Exit(status(diagnosis, settings.fail_on))
@@ -117,11 +118,11 @@ def analyze(
 def inspect(paths: Paths, parser: Parser = None, config: Config = None, no_cache: NoCache = False) -> None:
     """Show what was read, how each name was understood, what could not be read."""
     settings = _settings({"parser": parser}, None, config, no_cache)
-    from trainlens import analysis, delivery, pages
+    from trainlens import delivery, pages, reading
 
-    reading = analysis.read(paths, settings)
-    delivery.show(pages.inspection(reading.runs, reading.unread).encode("utf-8", "replace"))
-    raise typer.Exit(_reading_status(reading))
+    found = reading.read(paths, settings)
+    delivery.show(pages.inspection(found.runs, found.unread).encode("utf-8", "replace"))
+    raise typer.Exit(_reading_status(found))
 
 
 @app.command()
@@ -143,14 +144,14 @@ def export(
 ) -> None:
     """Write all points as one long table, for your own polars, duckdb or pandas."""
     settings = _settings({"parser": parser}, None, config, no_cache)
-    from trainlens import analysis, delivery, store
+    from trainlens import delivery, reading, store
 
     chosen = _table_format(table_format, output)
-    analysis.spare(paths, None if output == delivery.STDOUT else Path(output), settings)
-    reading = analysis.read(paths, settings)
+    reading.spare(paths, None if output == delivery.STDOUT else Path(output), settings)
+    found = reading.read(paths, settings)
     with delivery.destination(output) as stream:
-        store.export(reading.runs, stream, chosen, all_attempts)
-    raise typer.Exit(_reading_status(reading))
+        store.export(found.runs, stream, chosen, all_attempts)
+    raise typer.Exit(_reading_status(found))
 
 
 @app.command()
@@ -247,8 +248,8 @@ def status(diagnosis: Diagnosis, fail_on: str) -> int:
     return INCOMPLETE if failed or any(source.state == "not-read" for source in sources) else OK
 
 
-def _reading_status(reading: Any) -> int:
-    sources = [*reading.unread, *(source for run in reading.runs for source in run.sources)]
+def _reading_status(found: Reading) -> int:
+    sources = [*found.unread, *(source for run in found.runs for source in run.sources)]
     return INCOMPLETE if any(source.state == "not-read" for source in sources) else OK
 
 

@@ -59,7 +59,7 @@ class Points:
 EventKind = Literal[
     "run-start", "run-end", "restart", "rollback", "checkpoint-begin", "checkpoint-end", "checkpoint-load",
     "evaluation", "overflow", "loss-scale-floor", "nan-reported",
-    "out-of-memory", "host-out-of-memory", "nccl-timeout", "nccl-error", "xid", "ecc", "gpu-lost", "traceback",
+    "out-of-memory", "host-out-of-memory", "nccl-timeout", "nccl-error", "xid", "ecc", "gpu-lost", "pcie", "traceback",
     "worker-killed", "killed", "preemption", "time-limit", "disk-full", "segmentation-fault", "exit-code", "hang",
 ]  # fmt: skip
 
@@ -196,6 +196,7 @@ class SourceReport:
     notes: tuple[Note, ...] = ()
     state: Literal["read", "not-read", "ignored"] = "read"
     reason: str = ""  # why not read, or why this parser was chosen
+    tells_end: bool = False  # such a file would say how the run ended
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,7 @@ class Run:
 
     def with_role(self, role: Role) -> tuple[Series, ...]:
         """One series a metric of that role (as `get` chooses), in order of name; the catalogue's own metric first."""
-        return tuple(found[0] for found in self._by_metric.values() if found[0].about.role == role)
+        return self._by_role.get(role, ())
 
     def fact(self, *names: str) -> Fact | None:
         """The first stated fact of one of these names, whatever their case and punctuation; its last part will do."""
@@ -231,6 +232,13 @@ class Run:
             if found := self._by_fact.get(_plain(name)):
                 return found
         return None
+
+    @cached_property
+    def _by_role(self) -> dict[str, tuple[Series, ...]]:
+        found: dict[str, list[Series]] = {}
+        for one, *_ in self._by_metric.values():
+            found.setdefault(one.about.role, []).append(one)
+        return {role: tuple(series) for role, series in found.items()}
 
     @cached_property
     def _by_fact(self) -> dict[str, Fact]:

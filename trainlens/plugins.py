@@ -34,7 +34,8 @@ class Parser(Protocol):
     """`sniff` looks at a bounded head of the (decompressed) file and says how sure it is, 0 to 1; `read` streams.
 
     A tail that is cut off is the normal end of a live log. Damage is a Note. `since` is the Checkpoint that an earlier
-    reading of the same, shorter file ended with: go on from there.
+    reading of the same, shorter file ended with: go on from there. A module may also hold `TELLS_END = True`: such
+    a file would say how its run ended, so that its silence means something.
     """
 
     def sniff(self, head: bytes, path: Path) -> float: ...

@@ -84,4 +84,4 @@ def test_quiet(case: Run) -> None:
 def test_a_table_cannot_tell() -> None:
     table = replace(run(), sources=(SourceReport("metrics.csv", "csv"),))
     assert isinstance(answer("crash", table), NotApplicable)
-    assert answer("crash", replace(run(), sources=(SourceReport("train.log", "megatron"),))) == []
+    assert answer("crash", replace(run(), sources=(SourceReport("train.log", "megatron", tells_end=True),))) == []

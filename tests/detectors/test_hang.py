@@ -40,6 +40,12 @@ def evaluated(every: int, length: float) -> Run:
     )
 
 
+def paused(every: int, length: float, seldom: int, longer: float) -> Run:
+    """Two kinds of pauses that come regularly, each at its own distance, and fall together now and then."""
+    wait = 2.0 + np.where(STEP % every == 0, length, 0.0) + np.where(STEP % seldom == 0, longer, 0.0)
+    return run_of({"train/loss": 2 + 0.01 * NOISE}, times={"train/loss": (START + np.cumsum(wait)).tolist()})
+
+
 @pytest.mark.parametrize(
     ("run", "step", "seconds", "severity"),
     [
@@ -70,6 +76,8 @@ QUIET: dict[str, Any] = {
     "clock goes back": waits(w300=-3600),
     "a long evaluation now and then": evaluated(60, 120.0),
     "waits that come regularly": waits(**{f"w{at}": 120.0 for at in range(60, 500, 60)}),
+    "evaluations and checkpoints": paused(50, 90.0, 110, 150.0),
+    "evaluations and checkpoints that fall together": paused(50, 90.0, 100, 150.0),
     "milliseconds": run_of({"train/loss": 2 + 0 * NOISE}, times={"train/loss": (1000 * (START + 0.5 * STEP)).tolist()}),
 }
 

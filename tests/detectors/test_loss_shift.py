@@ -40,10 +40,17 @@ def epochs() -> Floats:
     return np.concatenate([level + 0.03 * np.random.default_rng(4).normal(size=200) for level in (1.1, 0.72, 0.41)])
 
 
+def towards_zero(seed: int, points: int = 600) -> Floats:
+    """A classifier that learns all by heart: level and scatter fall together, by e^12."""
+    scatter = 0.4 * np.random.default_rng(seed).normal(size=points)
+    return 2.3 * np.exp(scatter - 12 * np.arange(points) / points)
+
+
 @pytest.mark.parametrize(
     "loss",
     [
         *[falling(seed=seed) for seed in range(4)],
+        *[towards_zero(seed) for seed in range(8)],
         *[falling(3000, scatter=0.1, tails=5, seed=seed) for seed in range(4)],
         shifted(0.03),
         shifted(-0.5),

@@ -61,7 +61,7 @@ def test_quiet(case: Run) -> None:
 
 
 def test_a_text_without_it_is_clean_and_a_table_cannot_tell() -> None:
-    text = replace(run_of(np.ones(9)), sources=(SourceReport("train.log", "megatron"),))
+    text = replace(run_of(np.ones(9)), sources=(SourceReport("train.log", "megatron", tells_end=True),))
     assert answer("out-of-memory", text) == []
     table = replace(text, sources=(SourceReport("events.out", "tensorboard"),))
     assert isinstance(answer("out-of-memory", table), NotApplicable)

@@ -348,3 +348,21 @@ def test_a_list_of_other_things_is_left_out() -> None:
 def test_a_list_of_devices_has_the_steps_of_its_rows() -> None:
     text = '{"step": 5, "loss": 2, "ranks": [{"rank": 3, "wait": 0.5}, {"rank": 1, "wait": 0.25}]}\n' * 2
     assert rows(jsonl, text)["ranks/wait"] == [(5, 0.5), (5, 0.5), (5, 0.25), (5, 0.25)]
+
+
+@pytest.mark.parametrize("key", ['say "x"', "a\\b", "a\nb", "\x1b[31m", ""])
+def test_keys_that_are_no_names_of_fields_cost_nothing(key: str) -> None:
+    told = rows(jsonl, of(*({"step": step, "loss": 1.0 / step, key: 3.0} for step in range(1, 5))))
+    assert {tag: len(found) for tag, found in told.items()} == {"loss": 4, key: 4}
+
+
+@pytest.mark.parametrize("deep", [40, 200, 3000, 100_000])
+def test_nesting_without_end_costs_its_line_at_most(deep: int) -> None:
+    text = '{"a":' * deep + "1" + "}" * deep + "\n" + of({"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0})
+    assert rows(jsonl, text)["loss"] == [(1, 2.0), (2, 1.0)]
+
+
+def test_a_first_line_longer_than_the_head_is_known_by_its_name() -> None:
+    text = of({"step": 1, "loss": 2.0, "text": "x" * 200_000}, {"step": 2, "loss": 1.0})[: 64 << 10]
+    assert sniffed(jsonl, text, name="log.jsonl") == 0.5
+    assert sniffed(jsonl, text, name="log.txt") == 0.0

@@ -182,3 +182,34 @@ def test_the_detectors_of_gpus_judge_it(tmp_path: Path, busy: int, watts: int, m
     assert {finding.detector for finding in run.findings if finding.severity != "info"} == raised
     judged = {check.detector for check in run.checks if check.status in ("clean", "found")}
     assert {"power-throttling", "memory-pressure", "low-gpu-utilization"} <= judged
+
+
+REPORT = """
+==============NVSMI LOG==============
+
+Timestamp                                 : Sat Mar  4 04:56:17 2023
+Driver Version                            : 525.60.13
+Attached GPUs                             : 2
+GPU 00000000:07:00.0
+    Product Name                          : NVIDIA A100-SXM4-80GB
+    ECC Errors
+        Volatile
+            DRAM Correctable              : 4
+            DRAM Uncorrectable            : 2
+    Retired Pages
+        Double Bit ECC                    : N/A
+GPU 00000000:0B:00.0
+    Product Name                          : NVIDIA A100-SXM4-80GB
+"""
+
+
+def test_a_report_gives_facts() -> None:
+    assert sniffed(nvidia_smi, REPORT) == 1
+    assert facts(nvidia_smi, REPORT) == {
+        "Timestamp": "Sat Mar  4 04:56:17 2023",
+        "Driver Version": "525.60.13",
+        "Attached GPUs": 2,
+        "0.Product Name": "NVIDIA A100-SXM4-80GB",
+        "0.ECC Errors.Volatile.DRAM Uncorrectable": 2,
+        "1.Product Name": "NVIDIA A100-SXM4-80GB",
+    }

@@ -131,6 +131,7 @@ def test_a_name_that_is_no_text() -> None:
     [
         (b"", "is not JSON"),
         (b"\xff\xfe", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
         (b'{"loss": 1}', "no schema_version"),
         (b"[1]", "no schema_version"),
         (b'{"schema_version": 2}', "has schema version 2, this trainlens reads version 1"),

@@ -142,6 +142,9 @@ TABLE: tuple[tuple[Metric, str], ...] = (
         Metric("comm_share", "share", "lower", "other", "distributed"),
         "commshare communicationshare commfraction commratio",
     ),
+    (Metric("profile/compute_share", "share", "higher", "other", "efficiency"), ""),
+    (Metric("profile/memcpy_share", "share", "lower", "other", "efficiency"), ""),
+    (Metric("profile/idle_share", "share", "lower", "other", "efficiency"), ""),
     (Metric("comm_time", "s", "lower", "duration", "distributed"), "commtime communicationtime allreducetime timecomm"),
     (
         Metric("update_ratio", "", "none", "update-ratio", "stability"),

@@ -20,10 +20,6 @@ _FIRST = (*OUT_OF_MEMORY, "disk-full", *_HARDWARE, "segmentation-fault")  # root
 _VICTIMS = ("worker-killed", "killed", "exit-code")  # what launchers say of processes that ended for another reason
 _BY_HAND = ("keyboardinterrupt", "sigint")
 _SIGNALS = ("sigterm", "signalexception", *_BY_HAND)
-_TABLES = frozenset(
-    {"tensorboard", "jsonl", "json-table", "csv", "mlflow-files", "mlflow-sqlite", "hf-trainer", "parquet",
-     "nvidia-smi", "nsight", "torch-profiler", "lm-eval"}
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,10 +42,8 @@ class Incident:
 
 
 def tells_ends(run: Run) -> bool:
-    """Whether the run has text that would say how it ended: an event, or a source that is no bare table of numbers."""
-    return bool(run.events) or any(
-        source.state == "read" and source.format.lower().replace("_", "-") not in _TABLES for source in run.sources
-    )
+    """Whether the run has a source that would say how it ended, or an event that does."""
+    return bool(run.events) or any(source.tells_end for source in run.sources if source.state == "read")
 
 
 def incidents(run: Run) -> list[Incident]:

@@ -61,7 +61,10 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
         for first, last in episodes(beyond, 5):
             if last - first + 1 < least:
                 continue
-            usual = float(np.median(np.r_[value[:first], value[last + 1 :]]))
+            rest = np.r_[value[:first], value[last + 1 :]]
+            if not len(rest):  # always near the limit: large by nature
+                continue
+            usual = float(np.median(rest))
             inside = value[first : last + 1]
             if float(np.median(inside[inside > options.norm])) > options.factor * usual:
                 found.append(_finding(series, options, step, value, (first, last), usual))

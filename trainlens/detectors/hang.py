@@ -19,6 +19,7 @@ Where time stamps are local and the clock is put forward by an hour, or where th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ from trainlens.model import Event, Floats, Ints, Run, Series
 from trainlens.plugins import threshold
 
 NEEDS = ()
+_AGAIN = re.compile(r"\(([\d,]+) times, the last at ")
 _RUNS = measured("405 labelled runs, 130 of them healthy: all of 7 hangs found, none in a healthy run")
 
 
@@ -124,10 +126,17 @@ def _finding(
     )
 
 
+def _times_said(event: Event) -> int:
+    """How often it was said: a kernel's log counts what it says again of one process."""
+    found = _AGAIN.search(event.text)
+    return int(found[1].replace(",", "")) if found else 1
+
+
 def _stated(said: Sequence[Event]) -> Finding:
     steps = [event.step for event in said if event.step is not None]
     times = [event.time for event in said if event.time is not None]
-    text = " ".join(said[0].text.split())
+    said = sorted(said, key=_times_said, reverse=True)
+    text, many = " ".join(said[0].text.split()), sum(map(_times_said, said))
     return Finding(
         detector="hang",
         severity="error",
@@ -135,8 +144,8 @@ def _stated(said: Sequence[Event]) -> Finding:
         first_step=min(steps, default=None),
         last_step=max(steps, default=None),
         title="The log reports that processes hang",
-        message=f"The log says {len(said)} times that something hangs; first: “{text[:110]}”."
-        if len(said) > 1 else f"The log says: “{text[:150]}”.",
+        message=f"The log says {many:,} times that something hangs: “{text[:130]}”."
+        if many > 1 else f"The log says: “{text[:150]}”.",
         rank=said[0].rank if said[0].rank >= 0 else None,
         first_time=min(times, default=None),
         last_time=max(times, default=None),

@@ -63,6 +63,8 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
 
 def _of_series(run: Run, series: Series, options: Options) -> list[Finding]:
     role = series.about.role
+    if series.finite.all():
+        return []
     bad = ~series.finite & ~_not_recorded(run, series)
     if not bad.any():
         return []

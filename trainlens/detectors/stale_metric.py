@@ -48,13 +48,18 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
     repeating = [one for role in _REPEATING for one in run.with_role(role) if len(one) >= 4 * options.repeats // 2]
     if not ended and not repeating:
         return NotEnoughData("no series of a loss, a score or a gradient norm has 5 points")
-    findings = [finding for one in ended if (finding := _ended(run, one, options))]
+    others = [other for role in _PER_STEP for other in run.with_role(role) if len(other)]
+    latest = max((int(other.step[-1]) for other in others), default=0)
+    findings = [finding for one in ended if (finding := _ended(run, one, options, latest))]
     findings.extend(finding for one in repeating if (finding := _repeated(run, one, options)))
     return findings
 
 
-def _ended(run: Run, series: Series, options: Options) -> Finding | None:
+def _ended(run: Run, series: Series, options: Options, latest: int) -> Finding | None:
+    """What the end of a series says; `latest` is the last step of all."""
     last, step = int(series.step[-1]), interval(series.step)
+    if latest - last < options.missing * step:
+        return None
     for role in _PER_STEP:
         for other in run.with_role(role):
             after = other.step[other.step > last]

@@ -26,9 +26,7 @@ Shape = dict[str, "Kind | Shape"]
 
 SAMPLES = 512  # lines of the first block from which keys are learnt beforehand
 MOST_KEYS = 5000  # a file with more names its keys after something that is no metric; its lines are read one by one
-# A key that msgspec takes for no name of a field, or one nested too deep for a type: such lines are read one by one.
-_UNFIT = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
-DEEPEST = 32
+_DEEPEST, _UNFIT = 32, re.compile(r'["\\\x00-\x1f\ud800-\udfff]')  # keys that are no field: as with too many
 _BARE = re.compile(rb"(?<=[:,\[\s])([+-]?)(nan|NAN|inf|Inf|INF|infinity|INFINITY)(?=\s*[,}\]])")
 
 
@@ -155,7 +153,7 @@ class Rows:
 
     def _learn(self, shape: Shape, row: Mapping[str, Any], depth: int = 0) -> None:
         for name, value in row.items():
-            if value is None or _UNFIT.search(name) or depth > DEEPEST:
+            if value is None or _UNFIT.search(name) or depth > _DEEPEST:
                 continue
             known = shape.get(name)
             if isinstance(value, dict):

@@ -17,6 +17,8 @@ from trainlens.parsers._lines import head_text
 from trainlens.parsers._megatron_columns import take
 from trainlens.sources import Source
 
+TELLS_END = True
+
 _SURE = re.compile(
     r"\[Rank \d+\] step=\d+, skipped=\d+, lr=\[|SamplesPerSec=[\d.]+|\bsteps: \d+ loss: \S+ iter time \(s\): "
     r"|\[deeps(?:peed|cale)\] OVERFLOW! Rank|\|ppo_ep: \d+\|act_loss: "

@@ -19,7 +19,9 @@ from trainlens.model import Batch, Checkpoint, Note
 from trainlens.parsers._json_rows import Rows, decoded
 from trainlens.parsers._row_blocks import encoding, row_blocks
 from trainlens.parsers._teller import Teller
-from trainlens.sources import Source
+from trainlens.sources import HEAD, Source
+
+_JSONL = frozenset((".jsonl", ".ndjson"))
 
 
 def sniff(head: bytes, path: Path) -> float:
@@ -27,7 +29,9 @@ def sniff(head: bytes, path: Path) -> float:
     text = head.decode(encoding(head), "replace").encode() if encoding(head) != "utf-8" else head
     lines = text.removeprefix(codecs.BOM_UTF8).split(b"\n")
     whole = [line for line in lines[:-1] if line.strip(b" \r\t\0")][:200]
-    if not whole:  # one line alone, perhaps longer than the head
+    if not whole and len(head) >= HEAD and _JSONL & set(path.suffixes):  # the first line is longer than the head
+        return 0.5 if lines[-1].lstrip().startswith(b'{"') else 0.0
+    if not whole:
         return 0.5 if isinstance(decoded(lines[-1]), dict) and path.suffix == ".jsonl" else 0.0
     rows = [row for line in whole if isinstance(row := decoded(line), dict)]
     if len(rows) * 2 < len(whole) or (len(rows) == 1 and path.suffix not in (".jsonl", ".ndjson")):

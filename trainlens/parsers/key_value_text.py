@@ -20,6 +20,8 @@ from trainlens.parsers._text_events import EventLines, marked
 from trainlens.parsers._text_page import Page
 from trainlens.sources import Source
 
+TELLS_END = True
+
 _NOT_LOGS = re.compile(r"\.(?:py|md|rst|toml|ya?ml|sh|jsonl?|csv|tsv|html|ipynb|c|cpp|cu|h|js|ts)", re.I)
 _LOG_LINE = re.compile(
     r"^\W*(?:\w+[|: ])?\W*(?:\d{4}-\d\d-\d\d|\d\d/\d\d/\d{2,4}|[IWEF]\d{4}|\w{3} \w{3} [ \d]\d)[ T]\d?\d?:?\d\d:\d\d"

@@ -18,6 +18,8 @@ from trainlens.parsers._megatron_columns import take
 from trainlens.parsers._megatron_lines import RECORD
 from trainlens.sources import Source
 
+TELLS_END = True
+
 _START_UP = re.compile(
     r"using world size: \d+, (?:data|context)-parallel|-{4,} arguments -{4,}|\(after \d+ iterations\) memory \(MB\) \|"
     r"|\[[^\]]+\] datetime: \d{4}-|megatron\.core\.|> building train, validation, and test datasets"

@@ -22,6 +22,8 @@ from trainlens.parsers import _sqlite
 from trainlens.parsers.mlflow_files import parameter
 from trainlens.sources import Source
 
+TELLS_END = True
+
 ROWS = 1 << 18  # rows of the metrics table held at once
 _INFINITE = 1.7976931348623157e308  # how MLflow writes an infinity
 _NEEDED = frozenset(("run_uuid", "key", "value", "step", "is_nan"))

@@ -1,10 +1,11 @@
-"""What nvidia-smi logs of GPUs: CSV queries, and the samples that `dmon` and `pmon` print.
+"""What nvidia-smi logs of GPUs: CSV queries, the samples that `dmon` and `pmon` print, and the report of `-q`.
 
 A CSV query (`--query-gpu=timestamp,index,utilization.gpu,memory.used --format=csv -l 1`) names its columns in a header
 with units, and repeats the units in the cells; `dmon` and `pmon` print two header lines again and again, and "-" where
 a device cannot tell. The number of a GPU counts as a rank; where only its name or bus is logged, GPUs are numbered as
 they come. Rows have a clock at most and no steps: each is the next sample. Time is that of the machine, read as UTC.
-A query printed without its header cannot be known and is not read. Windows PowerShell writes UTF-16.
+A query printed without its header cannot be known and is not read. Windows PowerShell writes UTF-16. The report is one
+moment: what it says of each GPU's memory errors, limits and throttling are facts.
 
 The formats: https://docs.nvidia.com/deploy/nvidia-smi.
 """
@@ -21,6 +22,7 @@ import numpy as np
 
 from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Fact, Note, Place, Points
+from trainlens.parsers import _smi_report
 from trainlens.parsers._lines import Block, blocks, encoding, head_text
 from trainlens.parsers._smi_tables import Form, Samples, monitor_header, query_header, samples
 from trainlens.sources import Source
@@ -29,6 +31,8 @@ from trainlens.sources import Source
 def sniff(head: bytes, path: Path) -> float:  # noqa: ARG001  its header is enough
     """How sure it is that nvidia-smi wrote this."""
     lines = [line for line in head_text(head).split("\n") if line.strip()][:20]
+    if lines and lines[0].strip() == _smi_report.BANNER:
+        return 1.0
     for line, below in pairwise([*lines, ""]):
         if query_header(line) or monitor_header(line, below):
             return 0.97
@@ -39,6 +43,9 @@ def sniff(head: bytes, path: Path) -> float:  # noqa: ARG001  its header is enou
 
 def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     """Points of all measures by GPU, facts of its name and driver, notes of rows that do not fit."""
+    if _smi_report.BANNER.encode() in source.head(200):
+        yield from _smi_report.facts(source)
+        return
     state = cast(Mapping[str, Any], since.state) if since else {}
     table = _Table(source.name)
     table.restore(state)

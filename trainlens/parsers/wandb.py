@@ -29,6 +29,8 @@ from trainlens.parsers._wandb_frames import HEADER, MAGIC, Frames
 from trainlens.parsers._wandb_records import MalformedError, Names, Record, parse
 from trainlens.sources import Source
 
+TELLS_END = True
+
 CELLS = 2 << 20  # cells of rows held before they become points
 _OWN_STEP, _CLOCK, _RUNTIME = "_step", "_timestamp", "_runtime"  # the last says what the clock says
 _CORE = re.compile(r"cpu\.\d+\.")

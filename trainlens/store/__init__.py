@@ -48,6 +48,7 @@ class _Reading:
     source: Source
     format: str
     reason: str = ""
+    tells_end: bool = False
     pieces: dict[str, dict[Key, list[Points]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
     tags: dict[Key, str] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
@@ -84,6 +85,7 @@ class _Reading:
             self.source.size,
             tuple(notes),
             reason=self.reason,
+            tells_end=self.tells_end,
         )
 
 
@@ -95,9 +97,18 @@ class Builder:
         self.path = path
         self._readings: list[_Reading] = []
 
-    def add(self, source: Source, parser: str, prefix: str, batches: Iterable[Batch], reason: str = "") -> int:
+    def add(
+        self,
+        source: Source,
+        parser: str,
+        prefix: str,
+        batches: Iterable[Batch],
+        *,
+        reason: str = "",
+        tells_end: bool = False,
+    ) -> int:
         """Take all batches of a source; its tags get the prefix. Returns the number of points. Catches nothing."""
-        reading = _Reading(source, parser, reason)
+        reading = _Reading(source, parser, reason, tells_end)
         self._readings.append(reading)
         found = catalog.split_rank(PurePath(source.name).stem)
         rank = found[1] if "rank" in source.name.lower() else NO_RANK

@@ -14,6 +14,8 @@ from trainlens.store.stitch import JITTER, Column, Shorts, cuts, forward_clock, 
 
 # In event files and other binary formats the origin of a point is a byte, elsewhere a line.
 BYTES = frozenset(("tfevents", "tensorboard", "wandb", "nsys"))
+# What is written beside the training, by others and for a while: such a file tells of no attempt.
+BESIDE = frozenset(("lm-eval", "nvidia-smi", "torch-profiler", "nsys"))
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,12 @@ def numbered(files: Sequence[File], events: Sequence[Event]) -> dict[int, Number
         at = np.empty(0, np.int64) if densest.step is None or stands_still(densest.step) else cuts(_counted(densest))
         known[file.index] = np.union1d(at, _stated(densest, file, events)).astype(np.int64), densest
     offset, numbers = 0, dict[int, Numbers]()
-    for session in sorted({file.session for file in files}):
-        members = [file for file in files if file.session == session]
+    for file in files:
+        if file.format in BESIDE:
+            numbers[file.index] = Numbers(0, np.empty(0, np.int64), None, known[file.index][1].step)
+    training = [file for file in files if file.format not in BESIDE]
+    for session in sorted({file.session for file in training}):
+        members = [file for file in training if file.session == session]
         for file in members:
             at, densest = known[file.index]
             origin = None if densest.origin is None else densest.origin[at]
@@ -79,7 +85,7 @@ def attempts(files: Sequence[File], numbers: dict[int, Numbers]) -> tuple[list[A
     """The attempts in turn, and what each did again."""
     best: dict[int, tuple[int, Attempt]] = {}
     for file in files:
-        if file.same_as is not None:
+        if file.same_as is not None or file.format in BESIDE:
             continue
         densest, number = file.densest(), numbers[file.index]
         steps = _counted(densest)

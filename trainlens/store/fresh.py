@@ -47,7 +47,7 @@ def stretches(file: File, events: Sequence[Event], facts: Sequence[Fact]) -> lis
         kept = {key: column for key, column in columns.items() if len(column.value)}
         said = _between(events, begins, ends, number)
         if number:
-            start = f"starts again from step {densest.step[at]:,}: run {number + 1} of {len(begins)} in this file"
+            start = f"restarted from step {densest.step[at]:,}: run {number + 1} of {len(begins)} in this file"
             said.insert(0, Event("run-start", start, place=Place(file.name, line=int(begins[number]))))
         # A log states its settings once and later only what changed.
         until = np.inf if number == len(begins) - 1 else int(ends[number])
