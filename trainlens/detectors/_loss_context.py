@@ -88,8 +88,16 @@ def curve_of(series: Series) -> Curve:
 
 
 def judged(run: Run, roles: tuple[Role, ...]) -> list[Series]:
-    """One series a metric of these roles; the catalogue's own train/loss comes first."""
-    found = [series for role in roles for series in run.with_role(role) if series.about.better != "none"]
+    """One series a metric of these roles; the catalogue's own train/loss comes first.
+
+    Benchmark scores are no curves of a training: few, of unlike checkpoints, and each with an error of its own.
+    """
+    found = [
+        series
+        for role in roles
+        for series in run.with_role(role)
+        if series.about.better != "none" and not series.metric.startswith("bench/")
+    ]
     return sorted(found, key=lambda series: (series.metric != "train/loss", roles.index(series.about.role)))
 
 

@@ -77,7 +77,9 @@ def _overview(diagnosis: Diagnosis, many: bool) -> Iterator[Row]:
         for run in diagnosis.runs:
             state = words.state(run)
             yield Row(
-                f"{_ICON[state]} {state.upper()}", f"{_place(run, diagnosis)}: {words.verdict_text(run)}", _COLOR[state]
+                f"{_ICON[state]} {state.upper().replace('-', ' ')}",
+                f"{_place(run, diagnosis)}: {words.verdict_text(run)}",
+                _COLOR[state],
             )
 
 
