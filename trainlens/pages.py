@@ -101,7 +101,7 @@ def inspection(runs: Sequence[Run], unread: Sequence[SourceReport]) -> str:
 
 def _run(run: Run) -> str:
     points = sum(len(series) for series in run.series)
-    lines = [f"{_safe(run.name)}   {counted(points, 'point')}, {counted(len(run.series), 'series').removesuffix('s')}"]
+    lines = [f"{_safe(run.name)}   {counted(points, 'point')}, {len(run.series):,} series"]
     sources = [("file", "format", "points", "steps", "bytes", "why")]
     for source in run.sources:
         steps = _range(source.first_step, source.last_step)

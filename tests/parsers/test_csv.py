@@ -151,3 +151,9 @@ def test_every_prefix_gives_a_prefix_of_the_points(
 
 def test_byte_order_mark_is_no_part_of_a_name() -> None:
     assert rows(csv, codecs.BOM_UTF8 + b'"step","loss"\r\n1,2\r\n', "x.csv") == {"loss": [(1, 2.0)]}
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_decimal_commas_between_any_marks(mark: str) -> None:
+    text = f'"step"{mark}"loss"\n' + "".join(f'"{step}"{mark}"{8 - step},25"\n' for step in range(1, 6))
+    assert rows(csv, text, name="m.csv")["loss"] == [(step, 8.25 - step) for step in range(1, 6)]

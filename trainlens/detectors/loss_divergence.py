@@ -108,7 +108,7 @@ def _told(curve: Curve, rise: Rise, options: Options) -> Finding:
             Evidence(
                 "share of the progress lost",
                 curve.metric,
-                observed=rise.lost,
+                observed=min(rise.lost, 9.99),  # the first level may be the best: no progress
                 limit=options.lost if curve.positive else options.lost_signed,
                 unit="share",
                 limit_name="loss-divergence.lost" if curve.positive else "loss-divergence.lost_signed",

@@ -107,7 +107,7 @@ def _told(
         ongoing=True,
         evidence=(
             Evidence(
-                "held-out over training loss",
+                "held-out over training loss" if end > 1 else "training over held-out loss",
                 name,
                 first,
                 last,

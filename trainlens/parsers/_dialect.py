@@ -19,6 +19,7 @@ SAMPLE = 60  # lines that are looked at
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
 _FLAGS = ("true", "false")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
+_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+")  # thousands, unless another cell tells that the comma is decimal
 # A chart's download has three columns for each curve, "RUN - METRIC" and that with __MIN and __MAX:
 # https://docs.wandb.ai/guides/app/features/panels/line-plot
 _LOW, _HIGH = "__MIN", "__MAX"
@@ -125,7 +126,7 @@ def _with(mark: str, sample: list[str], skip: int, named: bool) -> Dialect | Non
         return None
     if not named and sum(numbers) * 3 < filled:
         return None
-    comma = mark == ";" and any(_DECIMAL_COMMA.fullmatch(cell) for row in even for cell in row)
+    comma = any(_DECIMAL_COMMA.fullmatch(cell) and not _GROUPED.fullmatch(cell) for row in even for cell in row)
     return Dialect(mark, _unlike(names), skip=skip, decimal_comma=comma)
 
 
