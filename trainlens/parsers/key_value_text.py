@@ -28,6 +28,7 @@ _LOG_LINE = re.compile(
     r"|\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b.*[:\]-]"
     r"|\d+/\d+ \[\d+:\d+<|^\[rank\d+\]|^\([\w ]*pid=\d*\)|^\s*\[\s*\d+\.\d{6}\] "
 )
+_BEGIN = 500  # characters of a line in which it shows what it is
 _LINES = 400  # of the head that are looked at
 
 
@@ -45,7 +46,7 @@ def sniff(head: bytes, path: Path) -> float:
     rows = sum(reader.read(line) for line in looked)
     if rows >= 2 and rows * 20 >= len(looked):
         return 0.6
-    logged = sum(bool(_LOG_LINE.search(line)) for line in looked)
+    logged = sum(bool(_LOG_LINE.search(line[:_BEGIN])) for line in looked)
     if sum(line.startswith(("+ ", "++ ", "+++ ")) for line in looked) >= 4:
         logged = len(looked)  # what a batch script prints under `set -x`
     if rows or logged * 4 >= len(looked) or _fails(looked):

@@ -21,8 +21,8 @@ from trainlens.sources import Source
 TELLS_END = True
 
 _START_UP = re.compile(
-    r"using world size: \d+, (?:data|context)-parallel|-{4,} arguments -{4,}|\(after \d+ iterations\) memory \(MB\) \|"
-    r"|\[[^\]]+\] datetime: \d{4}-|megatron\.core\.|> building train, validation, and test datasets"
+    r"using world size: \d+, (?:data|context)-parallel|-{4} arguments -{4}|\(after \d+ iterations\) memory \(MB\) \|"
+    r"|\[[^\]\[\n]{1,80}\] datetime: \d{4}-|megatron\.core\.|> building train, validation, and test datasets"
     r"|pretrain_(?:gpt|bert|t5|vlm|mamba|retro)\w*\.py|--tensor-model-parallel-size"
     r"|validation loss at iteration \d+ \| lm loss"
 )
