@@ -177,3 +177,35 @@ def test_axes(tag: str, axis: str | None) -> None:
 def test_the_table_is_found_by_name() -> None:
     assert all(catalog.metric(about.name) is about for about in catalog.METRICS)
     assert catalog.metric("no such") is None
+
+
+@pytest.mark.parametrize(
+    ("tag", "unit", "name", "scale"),
+    [
+        ("dt", "ms", "step_time", 1e-3), ("train_time", "ms", "train_time", 1e-3), ("mfu", "%", "mfu", 0.01),
+        ("memory", "GiB", "gpu/memory_used", 1024.0**3), ("loss", "BPC", "train/loss", 1.0),
+        ("dt", "", "step_time", 1.0), ("iter_time_ms", "s", "step_time", 1e-3),
+        ("throughput", "tokens/s", "throughput", 1.0),
+    ],
+)  # fmt: skip
+def test_a_unit_beside_the_values_counts_where_the_name_has_none(tag: str, unit: str, name: str, scale: float) -> None:
+    about = catalog.resolve([tag], units={tag: unit})[tag]
+    assert (about.name, about.scale) == (name, scale)
+
+
+@pytest.mark.parametrize(
+    ("unit", "values", "claimed", "name"),
+    [
+        ("ms", [120.0, 130.0, 125.0, 128.0], (), "step_time"),
+        ("ms", [120.0, 250.0, 375.0, 500.0], (), "time"),
+        ("ms", [120.0, 130.0, 125.0, 128.0], ("step_time",), "time"),
+        ("s", [120.0, 130.0, 125.0, 128.0], (), "time"),
+        ("", [120.0, 130.0, 125.0, 128.0], (), "time"),
+    ],
+)
+def test_a_time_in_milliseconds_that_goes_back_is_that_of_a_step(
+    unit: str, values: list[float], claimed: tuple[str, ...], name: str
+) -> None:
+    about = catalog.resolve(["time"], units={"time": unit})["time"]
+    settled = catalog.settle(about, "time", np.array(values), frozenset(claimed))
+    assert (settled.name, settled.scale) == (name, about.scale)

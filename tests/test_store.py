@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -335,3 +336,26 @@ def test_units_of_the_catalogue_are_applied_to_values_and_not_to_raw() -> None:
     series = one(points(range(3), [1200.0] * 3, tag="elapsed time per iteration (ms)")).get("step_time")
     assert series is not None
     assert (series.raw[0], series.value[0]) == (1200.0, pytest.approx(1.2))
+
+
+def test_a_unit_written_beside_the_values_is_applied_to_them() -> None:
+    first, second = (replace(points(steps, [250.0, 500.0], tag="dt"), unit="ms") for steps in ([1, 2], [3, 4]))
+    (series,) = one(first, second).series
+    assert (series.metric, series.about.unit) == ("step_time", "s")
+    assert series.value.tolist() == [0.25, 0.5, 0.25, 0.5]
+    assert series.raw.tolist() == [250.0, 500.0, 250.0, 500.0]
+
+
+def test_units_that_differ_count_for_nothing() -> None:
+    first, second = (replace(points([at], [250.0], tag="dt"), unit=unit) for at, unit in ((1, "ms"), (2, "s")))
+    (series,) = one(first, second).series
+    assert series.value.tolist() == [250.0, 250.0]
+
+
+def test_a_units_series_is_cut_and_joined_with_it() -> None:
+    batches = [
+        replace(points([*range(20), *range(20)], [250.0] * 40, tag="dt"), unit="ms"),
+        points(range(9), falling(9)),
+    ]
+    for run in runs(("log.jsonl", batches), form="jsonl"):
+        assert all(series.about.scale == 1e-3 for series in run.series if series.tag == "dt")

@@ -43,7 +43,8 @@ class Points:
     Arrays have one length n and may be shared between batches (a parser hands the same `step` to all tags of its rows);
     nobody writes into them. `step` is None where the log has no step numbers: the position becomes the step.
     `time` is Unix seconds with NaN for unknown, None when the log has no clock. `origin` is the line (from 1) or byte
-    of each point. `run` names the run when one source holds several, "" otherwise.
+    of each point. `run` names the run when one source holds several, "" otherwise. `unit` is what a log writes behind
+    the values ("time 32.9ms": "ms"), where the tag itself does not say it.
     """
 
     tag: str
@@ -53,6 +54,7 @@ class Points:
     rank: int = NO_RANK
     origin: Ints | None = None
     run: str = ""
+    unit: str = ""
 
 
 # What an Event can be. Detectors and reports know these words; a parser uses no other.

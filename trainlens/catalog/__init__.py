@@ -111,17 +111,22 @@ class _Name:
         return "".join(self.words)
 
 
+_RESETS = 0.05  # part of a clock's rows at which it may begin anew
+
+
 def _letters(tag: str) -> str:
     return "".join(_WORD.findall(tag)).lower()
 
 
-def _read(tag: str) -> _Name:
+def _read(tag: str, written: str = "") -> _Name:
+    """`written` is the unit that stands beside the values; the one in the name goes before it."""
     text, unit = split_rank(tag)[0].strip(), None
     if (bracket := _BRACKET.search(text)) and bracket[1].lower() in _UNITS:
         text, unit = text[: bracket.start()], _UNITS[bracket[1].lower()]
     words = [word.lower() for word in _WORD.findall(_CAMEL.sub(" ", text))]
     if unit is None and len(words) > 1 and words[-1] in _UNITS and words[-2] != "per" and not _RATE.search(text):
         unit = _UNITS[words.pop()]
+    unit = unit or _UNITS.get(written.lower())
     held_out, test = not _HELD_OUT.isdisjoint(words), not _TEST.isdisjoint(words)
     trained = not _TRAIN.isdisjoint(words)
     split: Split = "eval" if held_out or test else "train" if trained else ""
@@ -149,13 +154,16 @@ def split_rank(tag: str) -> tuple[str, int]:
 # ---- from tags to metrics --------------------------------------------------------------------------------------------
 
 
-def resolve(tags: Iterable[str], sizes: Mapping[str, int] | None = None) -> dict[str, Metric]:
+def resolve(
+    tags: Iterable[str], sizes: Mapping[str, int] | None = None, units: Mapping[str, str] | None = None
+) -> dict[str, Metric]:
     """The metric of each tag of a run. Where several tags claim one name the best has it, the others keep their own.
 
-    `sizes` are the numbers of points: a tag with less than a tenth of the points of another claimant stands back. All
-    tags are needed at once, because some names mean something only beside others ("time" beside "data_time").
+    `sizes` are the numbers of points: a tag with less than a tenth of the points of another claimant stands back.
+    `units` are those written beside the values. All tags are needed at once, because some names mean something only
+    beside others ("time" beside "data_time").
     """
-    names = {tag: _read(tag) for tag in tags}
+    names = {tag: _read(tag, units.get(tag, "") if units else "") for tag in tags}
     beside = frozenset(name.key for name in names.values())
     found, claims = {}, defaultdict(list)
     for tag, name in names.items():
@@ -187,8 +195,14 @@ def runs_on(tag: str) -> bool:
     return key in RUNNING_MEANS or key in CLOCKS or _lookup(_read(tag), frozenset())[0].role == "counter"
 
 
-def settle(about: Metric, tag: str, value: Floats) -> Metric:
-    """The metric with the unit that its values betray where the name leaves it open: a share of 37 is a percentage."""
+def settle(about: Metric, tag: str, value: Floats, claimed: frozenset[str] = frozenset()) -> Metric:
+    """The metric that its values betray where the name leaves it open; `claimed` are names of other tags.
+
+    A share of 37 is a percentage; a "time" in milliseconds that often goes back is that of one step and no clock.
+    """
+    if about.role == "clock" and about.scale < 1.0 and "step_time" not in claimed and _read(tag).key == "time":
+        backs = np.diff(value[np.isfinite(value)]) < 0
+        return replace(_BY_NAME["step_time"], scale=about.scale) if len(backs) and backs.mean() > _RESETS else about
     if about.unit != "share" or about.scale != 1.0 or _read(tag).unit:
         return about
     finite = value[np.isfinite(value) & (value >= 0)]

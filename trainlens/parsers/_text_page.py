@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -52,6 +52,7 @@ class Page:
         self.points = 0
         self.stepless = True
         self.dropped: Counter[str] = Counter()
+        self.units: dict[str, str] = {}  # of tags, as written behind their values; "" where they differ
         self.shapes = Shapes()
         self._columns: dict[Key, _Column] = {}
         self._parts: dict[Key, list[Points]] = {}
@@ -82,6 +83,10 @@ class Page:
                 step, value, lines = step[keep], value[keep], lines[keep]
                 time = None if time is None else time[keep]
             self._parts.setdefault((tag, rows.rank), []).append(Points(tag, step, value, time, rows.rank, lines))
+
+    def unit(self, tag: str, written: str) -> None:
+        if self.units.setdefault(tag, written) != written:
+            self.units[tag] = ""
 
     def fact(self, name: str, value: Value) -> None:
         if self._known_facts.get(name) != value:
@@ -123,7 +128,8 @@ class Page:
         usual = self._constant.get(points.tag)
         if usual is not None and not bool((points.value == usual).all()):
             del self._constant[points.tag]
-        return points
+        unit = self.units.get(points.tag)
+        return replace(points, unit=unit) if unit else points
 
     def notes(self) -> Iterator[Note]:
         """The remarks on the whole file, to be told at its end."""
@@ -137,10 +143,11 @@ class Page:
         for tag, count in sorted(self.dropped.items()):
             yield Note("placeholder", f"{count} values of {tag!r} stand for unknown and were left out", count=count)
 
-    def told_at(self, line: int) -> list[str]:
-        """What was taken from one line: `tag@rank` of points and kinds of events (before they are flushed)."""
-        points = [f"{tag}@{rank}" for (tag, rank), column in self._columns.items() if column.line[-1] == line]
-        return points + [event.kind for event in self.events if event.place and event.place.line == line]
+    def told_at(self, line: int) -> dict[str, int]:
+        """How much was taken from one line: points by `tag@rank`, events by kind (before they are flushed)."""
+        told: Counter[str] = Counter(event.kind for event in self.events if event.place and event.place.line == line)
+        points = {f"{tag}@{rank}": column.line.count(line) for (tag, rank), column in self._columns.items()}
+        return {**told, **{name: count for name, count in points.items() if count}}
 
     # ---- going on later ------------------------------------------------------------------------------------------
 
@@ -154,6 +161,7 @@ class Page:
             "constant": dict(self._constant),
             "seen": sorted(self._seen),
             "dropped": dict(self.dropped),
+            "units": dict(self.units),
         }
 
     def restore(self, state: Mapping[str, object]) -> None:
@@ -162,7 +170,7 @@ class Page:
         self.loop = None if state["loop"] is None else int(str(state["loop"]))
         self.points = int(str(state["points"]))
         self.stepless = bool(state["stepless"])
-        for name, into in (("constant", self._constant), ("dropped", self.dropped)):
+        for name, into in (("constant", self._constant), ("dropped", self.dropped), ("units", self.units)):
             held = state[name]
             into.clear()
             into.update(held if isinstance(held, dict) else {})

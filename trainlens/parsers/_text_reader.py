@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -58,13 +58,15 @@ def read(source: Source, since: Checkpoint | None, *, pairs: bool = True, fast: 
 def _fresh(found: Iterator[Points | Event | Fact], line: int, since: Checkpoint) -> Iterator[Batch]:
     """Without what an earlier reading has already told of this line, which then had no end."""
     held = since.state.get("torn")
-    told = set(held) if isinstance(held, list) else set()
+    told: dict[str, int] = dict(held) if isinstance(held, dict) else {}
     for one in found:
-        if isinstance(one, Points) and f"{one.tag}@{one.rank}" in told and one.origin is not None:
-            keep = one.origin != line
-            step, time = (None if part is None else part[keep] for part in (one.step, one.time))
+        if isinstance(one, Points) and (count := told.get(f"{one.tag}@{one.rank}")) and one.origin is not None:
+            keep = np.ones(len(one.value), np.bool_)
+            keep[np.flatnonzero(one.origin == line)[:count]] = False
+            step = None if one.step is None else one.step[keep]
+            time = None if one.time is None else one.time[keep]
             if keep.any():
-                yield Points(one.tag, step, one.value[keep], time, one.rank, one.origin[keep])
+                yield replace(one, step=step, value=one.value[keep], time=time, origin=one.origin[keep])
         elif not (isinstance(one, Event) and one.place and one.place.line == line and one.kind in told):
             yield one
 
@@ -76,7 +78,7 @@ class _Reader:
         self.pairs = PairLines(self.page)
         self.events = EventLines(self.page)
         self._with_pairs = pairs
-        self._torn: list[str] = []
+        self._torn: dict[str, int] = {}
 
     def block(self, block: Block, fast: Fast | None) -> Iterator[Points | Event | Fact]:
         """All that one block says. Where lines were taken by column, the other ones are told the step reached there."""
@@ -90,7 +92,7 @@ class _Reader:
             columns = rest.columns
             self.megatron.records += len(columns.step)
             self._rest(block, rest, last)
-        self._torn = page.told_at(block.line + last) if block.torn else []
+        self._torn = page.told_at(block.line + last) if block.torn else {}
         yield from page.flush(columns)
 
     def _rest(self, block: Block, rest: Rest, last: int) -> None:

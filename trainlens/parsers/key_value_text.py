@@ -1,8 +1,9 @@
 """Console output of any trainer: names and numbers on lines, and what it says of failures.
 
 Dictionaries of the Hugging Face trainer (behind progress bars, quoted, as tensors), `key=value`, `key: value` between
-bars, commas or blanks, nanoGPT, llm.c, modded-nanogpt, torchtitan, nanotron, MaxText and their like. The step is found
-by name, in the progress bar, or is the position. A text without any metric still tells its events.
+bars, commas or blanks, names and values side by side; bars of tqdm and Keras that carry metrics, boxed tables, blocks
+under a headline, columns under a header. The step is found by name, in the progress bar, as a place in an epoch
+(`Epoch [2][50/742]`), or is the position. A text without any metric still tells its events.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from trainlens.sources import Source
 
 DEAR = 0.3  # CPU seconds of reading; what costs less is not worth the writing
 LIMIT = 2 << 30  # bytes of all kept sources; the longest unused go first
-_LAYOUT = 1
+_LAYOUT = 2
 _ARRAYS = ("step", "value", "time", "origin")
 
 Read = Callable[[Source], Iterator[Batch]]

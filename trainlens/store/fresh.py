@@ -86,6 +86,7 @@ def _cut(column: Column, bounds: Sequence[int]) -> Column:
         column.value[inside],
         None if column.time is None else column.time[inside],
         None if column.origin is None else column.origin[inside],
+        column.unit,
     )
 
 

@@ -212,6 +212,7 @@ def lacking(column: Column, other: Column) -> Column | None:
         other.value[outside],
         None if other.time is None else other.time[outside],
         None if other.origin is None else other.origin[outside],
+        other.unit,
     )
 
 

@@ -87,9 +87,10 @@ def _named(lines: Sequence[tuple[int, Line]]) -> list[Series]:
     sizes: dict[str, int] = {}
     for _, line in lines:
         sizes[line.tag] = max(len(line.value), sizes.get(line.tag, 0))
-    about = catalog.resolve(sizes, sizes)
+    about = catalog.resolve(sizes, sizes, {line.tag: line.unit for _, line in lines})
+    claimed = frozenset(one.name for one in about.values())
     for _, line in lines:
-        about[line.tag] = catalog.settle(about[line.tag], line.tag, line.value)
+        about[line.tag] = catalog.settle(about[line.tag], line.tag, line.value, claimed)
     series = [_series(line, rank, about[line.tag]) for rank, line in lines]
     series = [replace(one, about=_unjudged(one.about)) if _told_twice(one, series) else one for one in series]
     return sorted(series, key=lambda one: (one.metric, one.tag, one.rank))

@@ -34,6 +34,7 @@ class Column:
     value: Floats
     time: Floats | None
     origin: Ints | None
+    unit: str = ""  # as the log writes it beside the values
 
     def steps(self) -> Ints:
         return np.arange(len(self.value), dtype=np.int64) if self.step is None else self.step
@@ -46,7 +47,7 @@ def join(pieces: Sequence[Points], tag: str, joined: dict[Any, Any]) -> Column:
     """
     if len(pieces) == 1:
         one = pieces[0]
-        return Column(tag, one.step, one.value, one.time, one.origin)
+        return Column(tag, one.step, one.value, one.time, one.origin, one.unit)
     stepped = all(piece.step is not None for piece in pieces)
     return Column(
         tag,
@@ -54,6 +55,7 @@ def join(pieces: Sequence[Points], tag: str, joined: dict[Any, Any]) -> Column:
         np.concatenate([piece.value for piece in pieces]),
         _together([piece.time for piece in pieces], pieces, np.nan, joined),
         _together([piece.origin for piece in pieces], pieces, -1, joined),
+        pieces[-1].unit if len({piece.unit for piece in pieces}) == 1 else "",
     )
 
 

@@ -78,6 +78,7 @@ class Line:
     origin: Ints
     replaced: Line | None = None
     positional: bool = False
+    unit: str = ""
 
     def column(self) -> Column:
         return Column(self.tag, self.step, self.value, None, None)
@@ -138,9 +139,9 @@ class Stitcher:
             gone = way.plan.replaced[np.argsort(way.all_steps[way.plan.replaced], kind="stable")]
             attempt, source = way.all_attempts[gone], way.all_sources[gone]
             replaced = Line(tag, way.all_steps[gone], value[gone], all_times[gone], attempt, source, origin[gone])
-        return Line(
-            tag, way.step, kept, time, way.attempt, way.source, picked(origin, way.plan), replaced, way.positional
-        )
+        unit = columns[0].unit if len({column.unit for column in columns}) == 1 else ""
+        origin = picked(origin, way.plan)
+        return Line(tag, way.step, kept, time, way.attempt, way.source, origin, replaced, way.positional, unit)
 
     def _tell_again(self, tag: str, way: _Way, value: Floats, kept: Floats) -> None:
         gone = way.plan.replaced

@@ -1,0 +1,193 @@
+"""Records over several lines: boxed tables, blocks under a headline, columns under a header, and summaries.
+
+Tables of https://github.com/DLR-RM/stable-baselines3 (common/logger.py), blocks of
+https://github.com/leggedrobotics/rsl_rl, columns of https://github.com/ultralytics/yolov5 (train.py, val.py), tables
+`***** train metrics *****` of the Hugging Face trainer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from trainlens.model import Event, EventKind, Place
+from trainlens.parsers._numbers import NUMBER, scaled
+from trainlens.parsers._pairs import is_metric, is_step
+from trainlens.parsers._text_page import Page
+
+_WIDEST = 300  # characters of a row in a boxed table
+_RULE = re.compile(r"\s*[-=+]{10,}\s*\Z")
+_CELLS = re.compile(rf"\|\s+([^|]*?[^|\s])\s*\|\s*(?:({NUMBER})\s*)?\|\s*\Z")
+_HEADLINE = re.compile(r"\W*(?:Learning )?[Ii]teration\s*#?:?\s*(\d+)\s*/\s*(\d+)\W*\Z")
+_LINE = re.compile(rf"\s{{2,}}([^\W\d][^:=]{{0,59}}):\s+({NUMBER})\s?([A-Za-z%/]*)\s*(?:\(.*\)\s*)?\Z")
+_EPOCH = re.compile(r"\W*Epoch:?\s*#?(\d+)\s*/\s*(\d+)\W*\Z")
+_COLUMNS = re.compile(r"\s*Epoch\s+(?:GPU_mem|gpu_mem)\s+(\S.*?)\s*\Z")
+_ROW = re.compile(r"\s*(\d+)/(\d+)\s+[\d.]+[KMGT]?((?:\s+[-\w.]+)+):\s+\d+%\|[^|]*\|\s*(\d+)/(\d+) \[")
+_CLASSES = re.compile(r"\s*Class\s+Images\s+\w+\s+(\S.*?):\s+\d+%\|")
+_ALL = re.compile(r"\s*all\s+\d+\s+\d+((?:\s+[\d.]+(?:e-\d+)?)+)\s*\Z")
+_METRICS = re.compile(r"\*{3,} (?:train|eval|predict|test) metrics \*{3,}\s*\Z")
+_METRIC = re.compile(rf"\s+(\w+)\s+=\s+({NUMBER})\s*\Z")
+# The nets of https://github.com/BVLC/caffe (src/caffe/solver.cpp)
+_TESTING = re.compile(r"\] Iteration (\d+), Testing net")
+_OUTPUT = re.compile(rf"\]\s+(Train|Test) net output #\d+: (\w+) = ({NUMBER})")
+_AVERAGE = re.compile(rf"\[(\d+)/(\d+)\] : \(avg \(std\), med\) = \(\s*({NUMBER}).*#\s+(\S+)\s*\Z")
+_SESSION = re.compile(r"=+ Training Loss \(.+\) =+\s*\Z")  # CycleGAN and pix2pix append to one file
+
+
+class Blocks:
+    """Looks at one line after another; says of each whether it is its own, and whether it gave points."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.epoch: int | None = None  # of the last headline "Epoch 3/30"
+        self.sessions = 0
+        self._open = ""  # what is open: "table", "lines", "metrics"
+        self._section = ""
+        self._cells: dict[str, float] = {}
+        self._columns: list[str] = []
+        self._classes: list[str] = []
+
+    def read(self, text: str, *, torn: bool) -> bool | None:
+        """Whether the line gave points; None when it belongs to no block. `torn`: it has no end, so it must wait."""
+        if torn:
+            return False if self._open else None
+        if self._open:
+            known = {"table": self._cell, "lines": self._value, "metrics": self._metric}[self._open](text)
+            if known is not None:
+                return known
+        start = text[:1]
+        if start in "-=+" and text and _RULE.match(text):
+            self._open, self._section, self._cells = "table", "", {}
+            return False
+        if "teration" in text and (found := _HEADLINE.match(text)):
+            self.page.at_step(int(found[1]), int(found[2]))
+            self.page.time = None
+            self._open = "lines"
+            return False
+        if "poch" in text:
+            return self._under_epochs(text)
+        if start == "=" and _SESSION.match(text):
+            self.sessions += 1
+            kind: EventKind = "run-start" if self.sessions == 1 else "restart"
+            self.page.events.append(Event(kind, text.strip(" ="), place=Place(self.page.name, self.page.line)))
+            return False
+        if "net" in text and (known := self._caffe(text)) is not None:
+            return known
+        if "(avg (std), med)" in text and (found := _AVERAGE.search(text)):
+            return self._average(found)
+        if text.rstrip().endswith("metrics *****") and _METRICS.search(text):
+            self._open = "metrics"
+            return False
+        return self._detections(text) if start == " " and ("%|" in text or self._columns or self._classes) else None
+
+    # ---- single lines of their own form ----------------------------------------------------------------------------
+
+    def _caffe(self, text: str) -> bool | None:
+        if found := _TESTING.search(text):
+            self.page.at_step(int(found[1]))
+            return False
+        if found := _OUTPUT.search(text):
+            self.page.time = None
+            self.page.point(f"{found[1]} {found[2]}", scaled(found[3]))
+            return True
+        return None
+
+    def _average(self, found: re.Match[str]) -> bool:
+        self.page.time = None
+        self.page.at_step(int(found[1]), int(found[2]))
+        self.page.point(found[4], scaled(found[3]))
+        return True
+
+    # ---- tables, blocks, summaries ---------------------------------------------------------------------------------
+
+    def _cell(self, text: str) -> bool | None:
+        if len(text) < _WIDEST and (found := _CELLS.match(text)):
+            name = found[1].strip()
+            if found[2] is None and name.endswith("/"):
+                self._section = name
+            elif found[2] is not None:
+                self._cells[name if "/" in name else self._section + name] = scaled(found[2])
+            return False
+        if _RULE.match(text):
+            cells, self._cells, self._section = self._cells, {}, ""
+            return self._table(cells)
+        self._open = ""
+        return None
+
+    def _table(self, cells: dict[str, float]) -> bool:
+        """A whole table, unless it is one of settings: without sections, and without a name that measures."""
+        if not any("/" in name or is_metric(name) for name in cells):
+            return False
+        counts = [name for name in cells if "timesteps" in name or is_step(name.rpartition("/")[2])]
+        step = cells.pop(max(counts, key=lambda name: "timesteps" in name)) if counts else None
+        if step is not None:
+            self.page.at_step(int(step))
+        self.page.time = None
+        for tag, value in cells.items():
+            self.page.point(tag, value)
+        return bool(cells)
+
+    def _value(self, text: str) -> bool | None:
+        if found := _LINE.match(text):
+            if not is_step(found[1]):
+                self.page.point(found[1], scaled(found[2]))
+                self.page.unit(found[1], found[3])
+            return True
+        if not text.strip() or _RULE.match(text):
+            return False
+        self._open = ""
+        return None
+
+    def _metric(self, text: str) -> bool | None:
+        if found := _METRIC.match(text):
+            self.page.fact(found[1], scaled(found[2]))
+            return False
+        if " = " in text:
+            return False
+        self._open = ""
+        return None
+
+    # ---- epochs and columns ----------------------------------------------------------------------------------------
+
+    def _under_epochs(self, text: str) -> bool | None:
+        if found := _EPOCH.match(text):
+            self.epoch = int(found[1])
+            return False
+        if found := _COLUMNS.match(text):
+            self._columns = found[1].split()
+            return False
+        return None
+
+    def _detections(self, text: str) -> bool | None:
+        """Columns of a detector's training, whole epochs only, and the scores of all classes after each."""
+        if found := _CLASSES.match(text):
+            self._classes = [name.removeprefix("Box(").rstrip(")") for name in found[1].split()]
+            return False
+        if self._columns and (found := _ROW.match(text)):
+            numbers = found[3].split()
+            if found[4] != found[5] or len(numbers) != len(self._columns):
+                return False
+            self.page.at_step(int(found[1]))
+            return self._row(self._columns, numbers)
+        if self._classes and (found := _ALL.match(text)):
+            return self._row(self._classes, found[1].split())
+        return None
+
+    def _row(self, names: list[str], numbers: list[str]) -> bool:
+        self.page.time = None
+        for name, number in zip(names, numbers, strict=False):
+            if name not in ("labels", "img_size", "Instances", "Size"):
+                self.page.point(name, float(number))
+        return True
+
+    # ---- going on later --------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in _KEPT}
+
+    def restore(self, state: Mapping[str, object]) -> None:
+        for name in _KEPT:
+            setattr(self, name, state[name])
+
+
+_KEPT = ("epoch", "sessions", "_open", "_section", "_cells", "_columns", "_classes")
