@@ -1,4 +1,4 @@
-"""The whole trip on one page: find the files, choose parsers, build the runs, check them, explain, tell.
+"""The whole trip on one page: read the runs, check each with the detectors, explain, tell.
 
 The unit of work is one run: `analyze_run` takes and gives plain values, so that a process pool carries it unchanged.
 """

@@ -28,7 +28,6 @@ HAMPEL = Citation("Davies and Gather 1993, The identification of multiple outlie
 PRECHELT = Citation("Prechelt 1998, Early stopping - but when?", "https://doi.org/10.1007/3-540-49430-8_3")
 BLOOM = Citation("BLOOM-176B training chronicles", "https://github.com/bigscience-workshop/bigscience")
 MEGASCALE = Citation("MegaScale", "https://arxiv.org/abs/2402.15627")
-DEEPSEEK_LLM = Citation("DeepSeek LLM", "https://arxiv.org/abs/2401.02954")
 TORCH_AMP = Citation("PyTorch torch.amp.GradScaler", "https://docs.pytorch.org/docs/stable/amp.html")
 SAGEMAKER = Citation(
     "Amazon SageMaker Debugger, built-in rules",

@@ -14,6 +14,7 @@ from trainlens.model import Attempt, Better, Event, Fact, Note, Panel, Place, So
 Severity = Literal["info", "warning", "error"]
 Outcome = Literal["supported", "ruled-out", "not-measured"]
 Status = Literal["found", "clean", "not-applicable", "not-enough-data", "failed"]
+State = Literal["finished", "running", "stopped", "unknown"]
 Number = float | Literal["NaN", "Infinity", "-Infinity"] | None
 
 
@@ -151,7 +152,7 @@ class Curve:
 class Result:
     """How far the run came."""
 
-    state: Literal["finished", "running", "stopped", "unknown"]
+    state: State
     last_step: int | None = None
     total_steps: int | None = None
     ranks: int | None = None

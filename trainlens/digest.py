@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from trainlens import catalog
-from trainlens.diagnosis import Curve, Finding, MetricReport, Result
+from trainlens.diagnosis import Curve, Finding, MetricReport, Result, State
 from trainlens.model import NO_RANK, Floats, Ints, Run, Series
 
 BLOCKS = 320  # of a curve over the whole run: more cannot be told apart on a page
@@ -191,6 +191,7 @@ def result(run: Run, now: float) -> Result:
     begin = min((float(time.min()) for time in times), default=None)
     ranks = len({series.rank for series in run.series if series.rank != NO_RANK})
     kinds = {event.kind for event in run.events}
+    state: State
     if "run-end" in kinds or (total and last is not None and last >= total):
         state = "finished"
     elif kinds & _ENDED_BADLY:
@@ -200,7 +201,7 @@ def result(run: Run, now: float) -> Result:
     else:
         state = "stopped" if total and last is not None and last < total else "unknown"
     return Result(
-        state=state,  # type: ignore[arg-type]
+        state=state,
         last_step=last,
         total_steps=total if total and (last is None or total >= last) else None,
         ranks=ranks if ranks > 1 else None,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
-from trainlens.detectors._loss_context import Curve, judged
+from trainlens.detectors._loss_context import Curve, add, curve_of, judged
+from trainlens.diagnosis import Finding, NotApplicable, NotEnoughData
 from trainlens.model import Floats, Run, Series
 from trainlens.signals import rolling_median
+
+LEAST = 6  # evaluations below which nothing is said of a held-out curve
 
 
 def eval_losses(run: Run) -> list[Series]:
@@ -38,3 +43,22 @@ def levels_at(train: Curve, steps: np.ndarray[tuple[int], np.dtype[np.int64]]) -
     half = max(2, len(train) // 40)
     at = np.minimum(np.searchsorted(train.step, steps), len(train) - 1)
     return rolling_median(train.value, half)[at]
+
+
+def each_pair(
+    run: Run, judge: Callable[[Curve, Curve], Finding | None]
+) -> Sequence[Finding] | NotApplicable | NotEnoughData:
+    """What `judge` says of each held-out loss beside the training loss on the same axis."""
+    train = training(run)
+    pairs = [one for one in eval_losses(run) if train is not None and share_an_axis(one, train)]
+    if train is None or not pairs:
+        return NotApplicable("no held-out loss on the axis of a training loss")
+    most = max(len(curve_of(one)) for one in pairs)
+    if most < LEAST:
+        return NotEnoughData(f"{most} evaluations, {LEAST} are needed")
+    findings: list[Finding] = []
+    for one in pairs:
+        finding = judge(curve_of(one), curve_of(train))
+        if finding is not None:
+            add(findings, finding)
+    return findings

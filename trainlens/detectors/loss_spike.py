@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainlens.citations import COMPOSER, OLMO2, measured
+from trainlens.citations import COMPOSER, HAMPEL, LLM_FOUNDRY, OLMO2, OLMO_CORE, ZCLIP, Citation, measured
 from trainlens.detectors import _loss_rules as rules
 from trainlens.detectors._loss_context import (
     LOSSES,
@@ -55,12 +55,13 @@ from trainlens.model import Run, Series
 from trainlens.plugins import threshold
 
 NEEDS = ("role:loss|role:eval-loss|role:perplexity",)
+_RULES = Citation("; ".join(f"{one.text} {one.link}" for one in (OLMO2, OLMO_CORE, LLM_FOUNDRY, ZCLIP, HAMPEL)))
 _TUNED = measured("405 labelled runs, 94 spikes: F1 and false alarms per healthy run")
 
 
 @dataclass(frozen=True)
 class Options:
-    rule: str = threshold("robust", "definition of a spike", source=OLMO2, choices=rules.NAMES)
+    rule: str = threshold("robust", "definition of a spike", source=_RULES, choices=rules.NAMES)
     score: float = threshold(6.0, "robust standard deviations above the level", source=OLMO2, unit="deviations")
     size: float = threshold(0.02, "rise over the level, as a share of the level", source=_TUNED, unit="share")
     lone: float = threshold(1.3, "how much more a single point needs, times the limit", source=_TUNED, unit="times")

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainlens.citations import PRECHELT, measured
-from trainlens.detectors._eval_context import eval_losses, levels_at, share_an_axis, training
-from trainlens.detectors._loss_context import Curve, add, curve_of
+from trainlens.detectors._eval_context import LEAST, each_pair, levels_at
+from trainlens.detectors._loss_context import Curve
 from trainlens.detectors.eval_shift import find_shift
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
 from trainlens.figures import number
@@ -37,7 +37,6 @@ from trainlens.plugins import threshold
 from trainlens.signals import block_noise, kendall, rolling_median
 
 NEEDS = ("role:loss", "role:eval-loss|eval/perplexity")
-LEAST = 6
 _TUNED = measured("405 labelled runs, 12 overfittings, 105 with evaluations")
 
 
@@ -50,19 +49,7 @@ class Options:
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
-    train = training(run)
-    pairs = [one for one in eval_losses(run) if train is not None and share_an_axis(one, train)]
-    if train is None or not pairs:
-        return NotApplicable("no held-out loss on the axis of a training loss")
-    most = max(len(curve_of(one)) for one in pairs)
-    if most < LEAST:
-        return NotEnoughData(f"{most} evaluations, {LEAST} are needed")
-    findings: list[Finding] = []
-    for one in pairs:
-        finding = _judge(curve_of(one), curve_of(train), options)
-        if finding is not None:
-            add(findings, finding)
-    return findings
+    return each_pair(run, lambda held_out, train: _judge(held_out, train, options))
 
 
 def _judge(held_out: Curve, train: Curve, options: Options) -> Finding | None:

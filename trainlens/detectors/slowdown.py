@@ -10,13 +10,14 @@ after a start and intervals with an evaluation in them are left out. Medians of 
 best level that lasted before. A block is slow when it is more than `notable` slower and more than `sigmas` times the
 scatter from block to block; three slow blocks in a row are an episode. Where the log has tokens or samples per second
 they must fall too, so that longer sequences or larger batches are no slowdown. A gradual episode begins where a
-quarter of the rise is reached.
+quarter of the rise is reached. What lost less than `waste` seconds and less than `share` of all time is only told.
 
 What to do
 Compare the ranks' step times, look at clocks and temperatures of the GPUs, at data loading and at the storage.
 
 When it is wrong
-Where batch or sequence grows and the log tells neither this nor throughput; where other jobs share the machine.
+Where batch or sequence grows and the log tells neither this nor throughput; where other jobs share the machine. A run
+of a few seconds hardly reaches `waste`, so a true slowdown of one may stay a line.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from trainlens.signals import block_medians, block_noise, episodes, interpolate_
 
 NEEDS = ()
 _QUIET = 0.0015  # log scatter below which blocks are not believed: clocks are not finer
-_RUNS = measured("405 labelled runs, 130 of them healthy: all of 26 slowdowns found, none in a healthy run")
+_RUNS = measured("405 labelled runs, 130 of them healthy: 25 of 26 slowdowns found, none in a healthy run")
 
 
 @dataclass(frozen=True)

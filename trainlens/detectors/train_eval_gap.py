@@ -27,15 +27,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainlens.citations import SAGEMAKER, measured
-from trainlens.detectors._eval_context import eval_losses, levels_at, share_an_axis, training
-from trainlens.detectors._loss_context import Curve, add, curve_of
+from trainlens.detectors._eval_context import LEAST, each_pair, levels_at
+from trainlens.detectors._loss_context import Curve
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.figures import number
 from trainlens.model import Floats, Run
 from trainlens.plugins import threshold
 
 NEEDS = ("role:loss", "role:eval-loss")
-LEAST = 6
 
 
 @dataclass(frozen=True)
@@ -47,19 +46,7 @@ class Options:
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
-    train = training(run)
-    pairs = [one for one in eval_losses(run) if train is not None and share_an_axis(one, train)]
-    if train is None or not pairs:
-        return NotApplicable("no held-out loss on the axis of a training loss")
-    most = max(len(curve_of(one)) for one in pairs)
-    if most < LEAST:
-        return NotEnoughData(f"{most} evaluations, {LEAST} are needed")
-    findings: list[Finding] = []
-    for one in pairs:
-        finding = _judge(curve_of(one), curve_of(train), options)
-        if finding is not None:
-            add(findings, finding)
-    return findings
+    return each_pair(run, lambda held_out, train: _judge(held_out, train, options))
 
 
 def _judge(held_out: Curve, train: Curve, options: Options) -> Finding | None:

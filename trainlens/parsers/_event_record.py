@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-STRING = 7
 
 # DataType -> how numpy names it; bfloat16 (14) is the upper half of a float32
 _CODES = {1: "<f4", 2: "<f8", 3: "<i4", 4: "u1", 5: "<i2", 6: "i1", 9: "<i8", 10: "u1", 14: "bf", 17: "<u2", 19: "<f2"}

@@ -22,7 +22,6 @@ from trainlens.reports._ranks import Heat, heats, radar, scores
 from trainlens.reports._timeline import place
 
 MAIN, SMALL, CLOSE, SECOND = 210, 150, 130, 110  # heights of plots in pixels
-MOST_FACTS = 800
 MOST_STEPS_TOLD = 24
 
 FACT_GROUPS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
