@@ -28,8 +28,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("model", "diagnosis", "signals", "citations", "errors", "engines", "figures"),
     ("plugins", "sources", "settings", "catalog"),
     (*SEAMS, "store"),
-    ("analysis", "reading", "digest", "explanation", "watch", "compare", "pages"),
-    ("cli", "delivery"),
+    ("analysis", "reading", "digest", "explanation", "watch", "compare", "pages", "inspection"),
+    ("cli", "delivery", "flags"),
     ("__main__", "__init__"),
 )
 # Rooms of one floor that may use each other; wings and the store may not.

@@ -47,6 +47,7 @@ def analyze(paths: Sequence[str | Path], settings: Settings, *, progress: Progre
         if progress is not None:
             progress(work[done - 1].name, done, len(work))
     reading.refuse_nothing(paths, bool(runs), unread)
+    reading.refuse_unmatched(settings, {tag for run in runs for metric in run.metrics for tag in metric.raw})
     found = [finding for run in runs for finding in run.findings]
     severities = [finding.severity for finding in found if finding.part_of is None]
     summary = Summary(

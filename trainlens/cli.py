@@ -10,6 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from trainlens import __version__
+from trainlens.flags import (
+    Config,
+    Formats,
+    Ignore,
+    Jobs,
+    Map,
+    NoCache,
+    Parser,
+    Paths,
+    Quiet,
+    Select,
+    Sets,
+    Verbose,
+    Width,
+)
 
 if TYPE_CHECKING:
     from trainlens.diagnosis import Diagnosis
@@ -30,36 +45,6 @@ app = typer.Typer(
 )
 
 TableFormat = Literal["parquet", "arrow", "csv", "jsonl"]
-Paths = Annotated[
-    list[str], typer.Argument(metavar="PATH...", help="Log files or run directories.", show_default=False)
-]
-Config = Annotated[
-    str | None,
-    typer.Option("--config", metavar="FILE", help="Settings file instead of trainlens.toml or pyproject.toml."),
-]
-Sets = Annotated[
-    list[str] | None, typer.Option("--set", metavar="DETECTOR.OPTION=VALUE", help="Set a threshold. Repeatable.")
-]
-Parser = Annotated[str | None, typer.Option("--parser", metavar="NAME", help="Read every file with this parser.")]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Read everything anew and keep nothing.")]
-Jobs = Annotated[
-    int | None, typer.Option("--jobs", "-j", metavar="N", help="Processes that share the runs. Default: 1.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="The verdict alone, no progress.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also evidence, every check and every note.")]
-Width = Annotated[int | None, typer.Option("--width", metavar="N", help="Columns of the terminal report.")]
-Formats = Annotated[
-    list[str] | None,
-    typer.Option("--format", "-f", metavar="NAME", help="Report to make, see `trainlens list reports`. Repeatable."),
-]
-Select = Annotated[
-    list[str] | None,
-    typer.Option("--select", metavar="DETECTOR", help="Run these detectors only. Repeatable, patterns too."),
-]
-Ignore = Annotated[
-    list[str] | None,
-    typer.Option("--ignore", metavar="DETECTOR", help="Leave these detectors out. Repeatable, patterns too."),
-]
 
 
 def _version(asked: bool) -> None:
@@ -95,6 +80,7 @@ def analyze(
     ignore: Ignore = None,
     sets: Sets = None,
     parser: Parser = None,
+    names: Map = None,
     config: Config = None,
     jobs: Jobs = None,
     width: Width = None,
@@ -103,8 +89,16 @@ def analyze(
     verbose: Verbose = False,
 ) -> None:
     """Diagnose runs: the answer in the terminal, HTML and PNG reports on disk."""
-    flags = {"output": output, "formats": formats, "fail_on": fail_on, "select": select, "ignore": ignore}
-    settings = _settings({**flags, "parser": parser, "jobs": jobs, "width": width}, sets, config, no_cache)
+    flags: dict[str, Any] = {
+        "output": output,
+        "formats": formats,
+        "fail_on": fail_on,
+        "select": select,
+        "ignore": ignore,
+    }
+    settings = _settings(
+        {**flags, "parser": parser, "map": names, "jobs": jobs, "width": width}, sets, config, no_cache
+    )
     from trainlens import analysis, delivery, reading
 
     plan = delivery.plan(settings)
@@ -115,13 +109,24 @@ def analyze(
 
 
 @app.command()
-def inspect(paths: Paths, parser: Parser = None, config: Config = None, no_cache: NoCache = False) -> None:
+def inspect(
+    paths: Paths,
+    parser: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parser", "--format", "-f", metavar="[PATTERN=]NAME", help="Read every file, or those of a pattern, so."
+        ),
+    ] = None,
+    names: Map = None,
+    config: Config = None,
+    no_cache: NoCache = False,
+) -> None:
     """Show what was read, how each name was understood, what could not be read."""
-    settings = _settings({"parser": parser}, None, config, no_cache)
-    from trainlens import delivery, pages, reading
+    settings = _settings({"parser": parser, "map": names}, None, config, no_cache)
+    from trainlens import delivery, inspection, reading
 
-    found = reading.read(paths, settings)
-    delivery.show(pages.inspection(found.runs, found.unread).encode("utf-8", "replace"))
+    found = reading.read(paths, settings, samples=True)
+    delivery.show(inspection.inspection(found.runs, found.unread, found.samples).encode("utf-8", "replace"))
     raise typer.Exit(_reading_status(found))
 
 
@@ -139,11 +144,12 @@ def export(
         bool, typer.Option("--all-attempts", help="Also the points that a restart did again.")
     ] = False,
     parser: Parser = None,
+    names: Map = None,
     config: Config = None,
     no_cache: NoCache = False,
 ) -> None:
     """Write all points as one long table, for your own polars, duckdb or pandas."""
-    settings = _settings({"parser": parser}, None, config, no_cache)
+    settings = _settings({"parser": parser, "map": names}, None, config, no_cache)
     from trainlens import delivery, reading, store
 
     chosen = _table_format(table_format, output)

@@ -199,6 +199,8 @@ class SourceReport:
     state: Literal["read", "not-read", "ignored"] = "read"
     reason: str = ""  # why not read, or why this parser was chosen
     tells_end: bool = False  # such a file would say how the run ended
+    first_time: float | None = None  # Unix seconds, of the earliest and the latest point that has a time
+    last_time: float | None = None
 
 
 @dataclass(frozen=True)

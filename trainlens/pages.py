@@ -1,4 +1,4 @@
-"""What the program says of itself and of what it read: plug-ins, settings, how names were understood."""
+"""What the program says of itself: plug-ins, thresholds, settings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any, get_args
 
 from trainlens import plugins
 from trainlens.errors import SettingsError
-from trainlens.figures import counted, moment
-from trainlens.model import NO_RANK, Run, Series, SourceReport
 from trainlens.settings import KNOWN, Settings, nearest
 
 SEAMS: tuple[plugins.Seam, ...] = get_args(plugins.Seam)
@@ -87,94 +85,14 @@ def _shown(value: object) -> str:
     )
 
 
-# ---- inspect -------------------------------------------------------------------------------------------------------
-
-
-def inspection(runs: Sequence[Run], unread: Sequence[SourceReport]) -> str:
-    """What was read: files, metrics and how each name was understood, and what could not be read."""
-    parts = [_run(run) for run in runs]
-    if unread:
-        rows = [(report.state.replace("-", " "), report.path, report.reason) for report in unread]
-        parts.append("Not read\n" + table(rows))
-    return "\n".join(parts)
-
-
-def _run(run: Run) -> str:
-    points = sum(len(series) for series in run.series)
-    lines = [f"{_safe(run.name)}   {counted(points, 'point')}, {len(run.series):,} series"]
-    sources = [("file", "format", "points", "steps", "bytes", "why")]
-    for source in run.sources:
-        steps = _range(source.first_step, source.last_step)
-        why = source.reason or source.state
-        sources.append((source.path, source.format or "–", f"{source.points:,}", steps, f"{source.bytes:,}", why))
-    lines += ["", table(sources), table([_HEAD, *_metrics(run)])]
-    if run.attempts[1:]:
-        starts = ", ".join(f"{one.first_step:,}–{one.last_step:,}" for one in run.attempts)
-        lines += [f"{len(run.attempts)} attempts: steps {starts}", ""]
-    notes = [(source.path, note) for source in run.sources for note in source.notes]
-    notes += [(run.path, note) for note in run.notes]
-    if notes:
-        rows = [(note.kind, path, _place(note.line, note.byte), note.message) for path, note in notes]
-        lines.append("Notes\n" + table(rows))
-    if run.facts or run.events:
-        lines.append(f"{counted(len(run.facts), 'fact')}, {counted(len(run.events), 'event')}\n")
-    return "\n".join(lines)
-
-
-_HEAD = ("metric", "as written", "unit", "role", "ranks", "points", "steps", "time")
-
-
-def _metrics(run: Run) -> list[tuple[str, ...]]:
-    """One row a metric and tag; ranks counted together."""
-    groups: dict[tuple[str, str], list[Series]] = {}
-    for series in run.series:
-        groups.setdefault((series.metric, series.tag), []).append(series)
-    rows: list[tuple[str, ...]] = []
-    for (metric, tag), group in sorted(groups.items()):
-        filled = [series for series in group if len(series)]
-        ranks = sum(series.rank != NO_RANK for series in group)
-        first = min((int(series.step[0]) for series in filled), default=None)
-        last = max((int(series.step[-1]) for series in filled), default=None)
-        counted_points = f"{sum(len(series) for series in group):,}"
-        about = group[0].about
-        rows.append(
-            (
-                metric,
-                tag,
-                about.unit or "–",
-                about.role,
-                str(ranks or "–"),
-                counted_points,
-                _range(first, last),
-                _time(filled),
-            )
-        )
-    return rows
-
-
-def _time(group: Sequence[Series]) -> str:
-    times = [one for series in group for one in (float(series.time[0]), float(series.time[-1])) if one == one]
-    ends = dict.fromkeys((moment(min(times)), moment(max(times)))) if times else ["–"]
-    return " – ".join(ends)
-
-
-def _range(first: int | None, last: int | None) -> str:
-    if first is None:
-        return "–"
-    return f"{first:,}" if last is None or last == first else f"{first:,}–{last:,}"
-
-
-def _place(line: int | None, byte: int | None) -> str:
-    return f"line {line:,}" if line is not None else f"byte {byte:,}" if byte is not None else ""
-
-
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Columns two spaces apart; what a log wrote is shown, not sent to the terminal."""
-    clean = [[_safe(cell) for cell in row] for row in rows]
+    clean = [[safe(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in clean) for at in range(len(clean[0]))] if clean else []
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in clean)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
+    """Text of a log without what would steer the terminal."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)

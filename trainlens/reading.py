@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from trainlens import plugins, store
+from trainlens.catalog import mapping
 from trainlens.errors import InputError, SettingsError
 from trainlens.model import Batch, Note, Run, SourceReport
-from trainlens.settings import Settings
+from trainlens.settings import Settings, nearest
 from trainlens.sources import HEAD, RunFiles, Source, find, group, inner_last, real_path
 
 # An exported table as CSV or JSON lines, or an answer as JSON: no log, wherever it was put.
@@ -27,18 +30,57 @@ class Reading:
 
     runs: tuple[Run, ...]
     unread: tuple[SourceReport, ...]
+    samples: Mapping[tuple[str, str, int], str] = field(default_factory=dict)  # path of the run, file, line → its text
 
 
-def read(paths: Sequence[str | Path], settings: Settings) -> Reading:
-    """All runs under these paths, unjudged; InputError when nothing can be read."""
+def read(paths: Sequence[str | Path], settings: Settings, *, samples: bool = False) -> Reading:
+    """All runs under these paths, unjudged; InputError when nothing can be read.
+
+    `samples`: also the text of the lines that the notes point to.
+    """
     jobs, unread = work(paths, settings)
     runs: list[Run] = []
+    lines: dict[tuple[str, str, int], str] = {}
     for files in jobs:
         found, problems = read_run(files, settings)
         runs += found
         unread += problems
+        if samples:
+            lines |= _samples(files, found)
     refuse_nothing(paths, bool(runs), unread)
-    return Reading(tuple(runs), tuple(unread))
+    refuse_unmatched(settings, {series.tag for run in runs for series in run.series})
+    return Reading(tuple(runs), tuple(unread), lines)
+
+
+def _samples(files: RunFiles, runs: Sequence[Run]) -> dict[tuple[str, str, int], str]:
+    found: dict[tuple[str, str, int], str] = {}
+    sources = {file.source.name: file.source for file in files.files}
+    for report in {report.path: report for run in runs for report in run.sources}.values():
+        wanted = sorted({note.line for note in report.notes if note.line is not None})
+        if report.path in sources:
+            found |= {(files.path, report.path, line): text for line, text in _lines(sources[report.path], wanted)}
+    return found
+
+
+def _lines(source: Source, wanted: Sequence[int], size: int = 200) -> Iterator[tuple[int, str]]:
+    """Lines by their numbers, from 1 and rising, of each at most `size` characters."""
+    if not wanted:
+        return
+    left = list(wanted)
+    encoding = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}.get(source.head(2), "utf-8-sig")
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    number, begun = 1, ""
+    for block in source.blocks():
+        first, *others = decoder.decode(block).split("\n")
+        begun = (begun + first)[:size]
+        for following in others:
+            if left[0] == number:
+                yield left.pop(0), begun.rstrip("\r")
+            if not left:
+                return
+            number, begun = number + 1, following[:size]
+    if left[0] == number and begun:
+        yield number, begun
 
 
 def spare(paths: Sequence[str | Path], output: Path | None, settings: Settings) -> None:
@@ -76,16 +118,21 @@ def work(paths: Sequence[str | Path], settings: Settings) -> tuple[list[RunFiles
     return found_runs, unread
 
 
-def choose(source: Source, forced: str | None = None) -> tuple[str | None, SourceReport]:
-    """The parser of a source: the one that is surest of its head. None and the reason when there is none."""
+def choose(source: Source, forced: Sequence[str] = ()) -> tuple[str | None, SourceReport]:
+    """The parser of a source: the one that is surest of its head. None and the reason when there is none.
+
+    `forced` are parsers for all files ("csv") or for those of a pattern ("*.out=megatron"); the last that fits holds.
+    """
     try:
         head = source.head(HEAD)
     except OSError as problem:
         reason = f"cannot be opened: {problem.strerror or problem}"
         return None, SourceReport(source.name, "", bytes=source.size, state="not-read", reason=reason)
-    if forced is not None:
-        plugins.load("parsers", forced)
-        return forced, SourceReport(source.name, forced, bytes=source.size, reason="as the settings say")
+    for entry in reversed(forced):
+        pattern, _, name = entry.rpartition("=")
+        if not pattern or fnmatchcase(source.name, pattern) or fnmatchcase(source.path.name, pattern):
+            plugins.load("parsers", name)
+            return name, SourceReport(source.name, name, bytes=source.size, reason="as the settings say")
     if _OURS.match(head):
         reason = "written by trainlens itself"
         return None, SourceReport(source.name, "", bytes=source.size, state="ignored", reason=reason)
@@ -108,7 +155,7 @@ def _sureness(parser: Any, head: bytes, path: Path) -> float:
 
 
 def read_run(files: RunFiles, settings: Settings) -> tuple[list[Run], list[SourceReport]]:
-    builder = store.Builder(files.name, files.path)
+    builder = store.Builder(files.name, files.path, [mapping.meaning(entry) for entry in settings.map])
     unread: list[SourceReport] = []
     for file in files.files:
         parser = plugins.load("parsers", file.format)
@@ -160,6 +207,16 @@ def refuse_nothing(paths: Sequence[str | Path], some: bool, unread: Sequence[Sou
         what += " (" + "; ".join(reasons) + ")"
     hint = "Name the directory that the run wrote its logs to; `trainlens list parsers` names the formats"
     raise InputError(what, where=where, hint=hint)
+
+
+def refuse_unmatched(settings: Settings, tags: Collection[str]) -> None:
+    """SettingsError where a name that `--map` speaks of was logged by no run; a settings file may serve many runs."""
+    if settings.origin("map") != "--map":
+        return
+    for entry in settings.map:
+        if not any(mapping.meaning(entry).means(tag) for tag in tags):
+            raw = entry.rpartition("=")[0].strip()
+            raise SettingsError(f"nothing logged is called {raw!r}", where="--map", hint=nearest(raw, tags))
 
 
 def _what_notes_say(report: SourceReport) -> str:

@@ -38,7 +38,8 @@ class Settings:
     fail_on: str = _setting("never", "exit status 1 from this severity on", choices=FAIL_ON)
     output: str = _setting("trainlens-report", "directory that reports are written to")
     formats: tuple[str, ...] = _setting(("terminal", "html", "png"), "reports to make")
-    parser: str | None = _setting(None, "read every file with this parser instead of choosing by content")
+    parser: tuple[str, ...] = _setting((), "read every file, or those of a pattern=, with this parser, not by content")
+    map: tuple[str, ...] = _setting((), "what names mean, as raw=canonical, where the catalogue would guess wrongly")
     jobs: int = _setting(1, "processes that share the runs", least=1)
     cache: bool = _setting(True, "keep what was read, in the user's cache directory")
     width: int = _setting(0, "columns of the terminal report; 0 for the terminal's own", least=0)
@@ -116,6 +117,8 @@ def _from_file(config: str | Path | None, folder: Path) -> _Layer:
             for detector, chosen in _tables(value, path).items():
                 thresholds |= {(detector, name.replace("-", "_")): (one, str(path)) for name, one in chosen.items()}
         else:
+            if key == "map" and isinstance(value, dict):
+                value = [f"{raw}={name}" for raw, name in value.items()]
             given[_known(key, str(path), also=("detectors",))] = (value, str(path))
     return given, thresholds
 
@@ -212,8 +215,22 @@ def _checked(name: str, value: Any, where: str) -> Any:
         raise SettingsError(f"{name} cannot be {made}", where=where, hint=f"It must be {least} or more")
     seam = {"select": "detectors", "ignore": "detectors", "formats": "reports", "parser": "parsers"}.get(name)
     if seam is not None:
-        _require_plugins((made,) if isinstance(made, str) else made, seam, where)
+        _require_plugins([one.rpartition("=")[2] for one in made] if name == "parser" else made, seam, where)
+    if name == "map":
+        _require_meanings(made, where)
     return made
+
+
+def _require_meanings(entries: Iterable[str], where: str) -> None:
+    from trainlens.catalog import mapping
+
+    for entry in entries:
+        try:
+            mapping.meaning(entry)
+        except ValueError as problem:
+            what, *valid = map(str, problem.args)
+            hint = nearest(entry.rpartition("=")[2].partition(":")[0], valid) if valid else "Write raw=canonical"
+            raise SettingsError(f"{entry!r}: {what}", where=where, hint=hint) from None
 
 
 def _require_plugins(patterns: Iterable[str], seam: Any, where: str) -> None:

@@ -75,7 +75,8 @@ _TRAIN = word_set("train training trn 训练")
 _HELD_OUT = word_set("val valid validation eval evaluation evals vali heldout 验证 评估")
 _TEST = word_set("test testing dev")
 _BYTES = ("kb", "kib", "mb", "mib", "gb", "gib", "tb", "tib")
-_UNITS: dict[str, tuple[str, float]] = {
+# A unit as written, in small letters → the catalogue's unit and the factor that leads to it.
+UNITS: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), ("s", 1.0)),
     **dict.fromkeys(("ms", "msec", "milliseconds"), ("s", 1e-3)),
     "us": ("s", 1e-6), "ns": ("s", 1e-9), "min": ("s", 60.0), "minutes": ("s", 60.0), "hours": ("s", 3600.0),
@@ -121,12 +122,12 @@ def _letters(tag: str) -> str:
 def _read(tag: str, written: str = "") -> _Name:
     """`written` is the unit that stands beside the values; the one in the name goes before it."""
     text, unit = split_rank(tag)[0].strip(), None
-    if (bracket := _BRACKET.search(text)) and bracket[1].lower() in _UNITS:
-        text, unit = text[: bracket.start()], _UNITS[bracket[1].lower()]
+    if (bracket := _BRACKET.search(text)) and bracket[1].lower() in UNITS:
+        text, unit = text[: bracket.start()], UNITS[bracket[1].lower()]
     words = [word.lower() for word in _WORD.findall(_CAMEL.sub(" ", text))]
-    if unit is None and len(words) > 1 and words[-1] in _UNITS and words[-2] != "per" and not _RATE.search(text):
-        unit = _UNITS[words.pop()]
-    unit = unit or _UNITS.get(written.lower())
+    if unit is None and len(words) > 1 and words[-1] in UNITS and words[-2] != "per" and not _RATE.search(text):
+        unit = UNITS[words.pop()]
+    unit = unit or UNITS.get(written.lower())
     held_out, test = not _HELD_OUT.isdisjoint(words), not _TEST.isdisjoint(words)
     trained = not _TRAIN.isdisjoint(words)
     split: Split = "eval" if held_out or test else "train" if trained else ""
@@ -155,19 +156,27 @@ def split_rank(tag: str) -> tuple[str, int]:
 
 
 def resolve(
-    tags: Iterable[str], sizes: Mapping[str, int] | None = None, units: Mapping[str, str] | None = None
+    tags: Iterable[str],
+    sizes: Mapping[str, int] | None = None,
+    units: Mapping[str, str] | None = None,
+    told: Mapping[str, Metric] | None = None,
 ) -> dict[str, Metric]:
     """The metric of each tag of a run. Where several tags claim one name the best has it, the others keep their own.
 
     `sizes` are the numbers of points: a tag with less than a tenth of the points of another claimant stands back.
-    `units` are those written beside the values. All tags are needed at once, because some names mean something only
-    beside others ("time" beside "data_time").
+    `units` are those written beside the values. `told` holds the tags of which the user said what they are: they have
+    the names given to them, whoever else claims these. All tags are needed at once, because some names mean something
+    only beside others ("time" beside "data_time").
     """
-    names = {tag: _read(tag, units.get(tag, "") if units else "") for tag in tags}
+    told = told or {}
+    given = {about.name for about in told.values()}
+    names = {tag: _read(tag, units.get(tag, "") if units else "") for tag in tags if tag not in told}
     beside = frozenset(name.key for name in names.values())
-    found, claims = {}, defaultdict(list)
+    found, claims = dict(told), defaultdict(list)
     for tag, name in names.items():
         found[tag], place = _lookup(name, beside)
+        if found[tag].name in given:
+            found[tag] = Metric(tag)
         if found[tag].name in _BY_NAME:
             claims[found[tag].name].append((name.test, name.summary, name.split == "", place, len(tag), tag))
     if any(about.role == "reward" for about in found.values()):
@@ -252,7 +261,7 @@ def _special(name: _Name, beside: frozenset[str]) -> Metric | None:
     if key == "memallocated" and not name.unit and "/" not in name.tag:  # DeepSpeed's timer: GB
         return replace(_BY_NAME["gpu/memory_used"], scale=1024.0**3)
     if (
-        key == "mem" and name.unit == _UNITS["%"] and "sm" in beside
+        key == "mem" and name.unit == UNITS["%"] and "sm" in beside
     ):  # nvidia-smi dmon: time its memory is read or written
         return replace(_BY_NAME["gpu/memory_bandwidth"], scale=0.01)
     if key == "throughput" and beside & {"iterationtime", "lmloss"}:  # Megatron-LM's event files

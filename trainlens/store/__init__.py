@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from trainlens import catalog
+from trainlens.catalog.mapping import Meaning
 from trainlens.model import (
     NO_RANK,
     Batch,
@@ -28,6 +29,7 @@ from trainlens.model import (
     SourceReport,
 )
 from trainlens.sources import Source
+from trainlens.store.axes import with_told_axes
 from trainlens.store.cache import cached
 from trainlens.store.export import export
 from trainlens.store.fresh import stretches
@@ -57,6 +59,8 @@ class _Reading:
     points: int = 0
     first_step: int | None = None
     last_step: int | None = None
+    times: list[float] = field(default_factory=list)  # the earliest and the latest of each batch
+    timed: Any = None  # the array that these were last taken from: tags of the same rows share theirs
 
     def take(self, points: Points, prefix: str, rank: int) -> None:
         if not len(points.value):
@@ -71,6 +75,10 @@ class _Reading:
             low, high = int(points.step.min()), int(points.step.max())
             self.first_step = low if self.first_step is None else min(low, self.first_step)
             self.last_step = high if self.last_step is None else max(high, self.last_step)
+        if points.time is not None and points.time is not self.timed:
+            self.timed = points.time
+            known = points.time[np.isfinite(points.time)]
+            self.times += [float(known.min()), float(known.max())] if len(known) else []
 
     def report(self) -> SourceReport:
         notes = self.notes
@@ -86,15 +94,21 @@ class _Reading:
             tuple(notes),
             reason=self.reason,
             tells_end=self.tells_end,
+            first_time=min(self.times, default=None),
+            last_time=max(self.times, default=None),
         )
 
 
 class Builder:
-    """Collects the batches of the sources of one run; `runs` may be several, when a source names several."""
+    """Collects the batches of the sources of one run; `runs` may be several, when a source names several.
 
-    def __init__(self, name: str, path: str) -> None:
+    `meanings` are what the user says of tags; the last one that fits a tag holds.
+    """
+
+    def __init__(self, name: str, path: str, meanings: Sequence[Meaning] = ()) -> None:
         self.name = name
         self.path = path
+        self._meanings = tuple(meanings)
         self._readings: list[_Reading] = []
 
     def add(
@@ -132,7 +146,11 @@ class Builder:
         only_named = "" not in names
         runs: list[Run] = []
         for name in names:
-            files = [_file(index, reading, name) for index, reading in enumerate(readings) if name in reading.pieces]
+            files = [
+                _file(index, reading, name, self._meanings)
+                for index, reading in enumerate(readings)
+                if name in reading.pieces
+            ]
             silent = [index for index, reading in enumerate(readings) if not reading.pieces]
             groups = _groups(files)
             for group in groups:
@@ -169,7 +187,7 @@ class Builder:
         facts: Sequence[Fact],
         readings: Sequence[tuple[int, _Reading]],
     ) -> Run:
-        judged = assemble(files, events)
+        judged = assemble(files, events, self._meanings)
         return Run(
             name=title,
             path=self.path,
@@ -183,11 +201,11 @@ class Builder:
         )
 
 
-def _file(index: int, reading: _Reading, run: str) -> File:
+def _file(index: int, reading: _Reading, run: str, meanings: Sequence[Meaning]) -> File:
     pieces = reading.pieces.pop(run)
     joined: dict[Any, Any] = {}
     columns = {key: join(pieces.pop(key), reading.tags[key], joined) for key in list(pieces)}
-    return File(index, reading.source.name, reading.format, columns)
+    return File(index, reading.source.name, reading.format, with_told_axes(columns, meanings, reading.source.name))
 
 
 def _groups(files: Sequence[File]) -> list[list[File]]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trainlens import catalog
+from trainlens.catalog.mapping import Meaning
+from trainlens.catalog.mapping import told as told_metrics
 from trainlens.model import NO_RANK, Attempt, Event, Fact, Metric, Note, Series
 from trainlens.store.attempts import Numbers, attempts, numbered
 from trainlens.store.relate import ROUNDING, File, Key, agreed, common, disagreement, lacking
@@ -30,7 +32,7 @@ class Judged:
     notes: tuple[Note, ...] = ()
 
 
-def assemble(files: Sequence[File], events: Sequence[Event]) -> Judged:
+def assemble(files: Sequence[File], events: Sequence[Event], meanings: Sequence[Meaning] = ()) -> Judged:
     """The series of a run from its files, which are in the order of their sessions and know how they stand together.
 
     The files are emptied on the way.
@@ -40,7 +42,7 @@ def assemble(files: Sequence[File], events: Sequence[Event]) -> Judged:
     numbers = numbered(files, events)
     found, rollbacks, notes = attempts(files, numbers)
     lines = _stitched(files, numbers, told)
-    series, own_axis = _own_axis(_named(_without_equal_ranks(lines)))
+    series, own_axis = _own_axis(_named(_without_equal_ranks(lines), meanings))
     facts = tuple(fact for one in series if (fact := _total_steps(one)))
     notes += [*told.notes(), *own_axis, *(Note("disagreement", text) for text in tellings if text)]
     return Judged(tuple(series), tuple(found), tuple(rollbacks), facts, tuple(notes))
@@ -82,15 +84,17 @@ def _without_equal_ranks(lines: Mapping[Key, Line]) -> list[tuple[int, Line]]:
     return found
 
 
-def _named(lines: Sequence[tuple[int, Line]]) -> list[Series]:
+def _named(lines: Sequence[tuple[int, Line]], meanings: Sequence[Meaning] = ()) -> list[Series]:
     """The lines as series under their canonical names, by name, tag and rank."""
     sizes: dict[str, int] = {}
     for _, line in lines:
         sizes[line.tag] = max(len(line.value), sizes.get(line.tag, 0))
-    about = catalog.resolve(sizes, sizes, {line.tag: line.unit for _, line in lines})
+    told = told_metrics(meanings, sizes)
+    about = catalog.resolve(sizes, sizes, {line.tag: line.unit for _, line in lines}, told)
     claimed = frozenset(one.name for one in about.values())
     for _, line in lines:
-        about[line.tag] = catalog.settle(about[line.tag], line.tag, line.value, claimed)
+        if line.tag not in told:
+            about[line.tag] = catalog.settle(about[line.tag], line.tag, line.value, claimed)
     series = [_series(line, rank, about[line.tag]) for rank, line in lines]
     series = [replace(one, about=_unjudged(one.about)) if _told_twice(one, series) else one for one in series]
     return sorted(series, key=lambda one: (one.metric, one.tag, one.rank))

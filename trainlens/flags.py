@@ -1,0 +1,51 @@
+"""The flags that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Paths = Annotated[
+    list[str], typer.Argument(metavar="PATH...", help="Log files or run directories.", show_default=False)
+]
+Config = Annotated[
+    str | None,
+    typer.Option("--config", metavar="FILE", help="Settings file instead of trainlens.toml or pyproject.toml."),
+]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", metavar="DETECTOR.OPTION=VALUE", help="Set a threshold. Repeatable.")
+]
+Parser = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--parser",
+        metavar="[PATTERN=]NAME",
+        help="Read every file, or those of a pattern, so. Repeatable.",
+    ),
+]
+Map = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map", metavar="RAW=CANONICAL", help="What a name means, e.g. dt=step_time:ms or n=step. Repeatable."
+    ),
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Read everything anew and keep nothing.")]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", metavar="N", help="Processes that share the runs. Default: 1.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="The verdict alone, no progress.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also evidence, every check and every note.")]
+Width = Annotated[int | None, typer.Option("--width", metavar="N", help="Columns of the terminal report.")]
+Formats = Annotated[
+    list[str] | None,
+    typer.Option("--format", "-f", metavar="NAME", help="Report to make, see `trainlens list reports`. Repeatable."),
+]
+Select = Annotated[
+    list[str] | None,
+    typer.Option("--select", metavar="DETECTOR", help="Run these detectors only. Repeatable, patterns too."),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", metavar="DETECTOR", help="Leave these detectors out. Repeatable, patterns too."),
+]
