@@ -138,6 +138,47 @@ def test_a_pipe_that_closes_is_quiet(log: Path, tmp_path: Path) -> None:
         assert process.wait(60) == 0
 
 
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ((), 1),
+        (("--fail-on", "never"), 0),
+        (("--ignore", "*"), 0),
+        (("--select", "target-missed", "--require", "min(train/loss) <= 2.6"), 0),
+        (("--select", "target-missed", "--require", "min(train/loss) <= 2.4"), 1),
+        (("--select", "target-missed", "--require", "eval/loss <= 2.4"), 1),
+        (("--select", "baseline-drift", "--baseline", "bad"), 0),
+        (("--require", "loss is 2"), 2),
+        (("--baseline", "nowhere"), 2),
+        (("--accepted", "nowhere"), 2),
+    ],
+)
+def test_the_gate(words: tuple[str, ...], status: int, log: Path, tmp_path: Path) -> None:
+    answer = trainlens("check", log, "-q", *words, cwd=tmp_path)
+    assert (answer.returncode, "Traceback" in answer.stderr) == (status, False)
+    assert not (tmp_path / "trainlens-report").exists()
+
+
+def test_what_was_accepted_passes_the_gate_and_is_counted(log: Path, tmp_path: Path) -> None:
+    assert trainlens("check", log, "--write-accepted", "known.toml", cwd=tmp_path).returncode == 0
+    answer = trainlens("check", log, "--accepted", "known.toml", cwd=tmp_path)
+    assert answer.returncode == 0
+    assert "Accepted" in answer.stdout
+    assert "known before this gate was set up" in " ".join(answer.stdout.split())
+    counted = trainlens("check", log, "--accepted", "known.toml", "-f", "json", "-o", "-", cwd=tmp_path)
+    summary = json.loads(counted.stdout)["summary"]
+    assert summary["error"] == 0
+    assert summary["accepted"] >= 1
+
+
+def test_a_baseline_is_written_and_held_against(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "worse.jsonl").write_text(log.read_text().replace('"loss": ', '"loss": 1'))
+    assert trainlens("check", log, "--write-baseline", "golden.json", cwd=tmp_path).returncode == 0
+    against = ("--select", "baseline-drift", "--baseline", "golden.json")
+    assert trainlens("check", log, *against, cwd=tmp_path).returncode == 0
+    assert trainlens("check", tmp_path / "worse.jsonl", *against, cwd=tmp_path).returncode == 1
+
+
 def test_inspect(log: Path, tmp_path: Path) -> None:
     answer = trainlens("inspect", log, "--no-cache", cwd=tmp_path)
     assert answer.returncode == 0

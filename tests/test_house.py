@@ -28,7 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("model", "diagnosis", "signals", "citations", "errors", "engines", "figures"),
     ("plugins", "sources", "settings", "catalog"),
     (*SEAMS, "store"),
-    ("analysis", "reading", "digest", "explanation", "watch", "compare", "pages", "inspection"),
+    ("analysis", "reading", "digest", "explanation", "watch", "compare", "pages", "inspection", "acceptance"),
     ("cli", "delivery", "flags"),
     ("__main__", "__init__"),
 )

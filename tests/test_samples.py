@@ -3,6 +3,7 @@
 `expected.toml` of a story holds `story` (one sentence), `may` (detectors that may be raised besides, as lawful side
 effects), `quiet` (detectors that must judge the run and stay silent), `not_applicable` (those that must say so), and a
 `[[finding]]` for each that must be there: `detector`, `metric`, `severity`, and `first_step`, where it may begin.
+`[settings]` are those a user would set for it; a baseline is named from the story's folder.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pytest
 
 from trainlens import analyze
 from trainlens.diagnosis import RunDiagnosis
+from trainlens.settings import load
 
 ROOT = Path(__file__).parent.parent / "sample_logs"
 STORIES = sorted(path.parent.name for path in ROOT.glob("*/expected.toml"))
@@ -27,7 +29,10 @@ def expected(story: str) -> dict[str, Any]:
 
 @cache
 def told(story: str) -> RunDiagnosis:
-    (run,) = analyze([ROOT / story]).runs
+    settings = dict(expected(story).get("settings", {}))
+    if "baseline" in settings:
+        settings["baseline"] = str(ROOT / story / settings["baseline"])
+    (run,) = analyze([ROOT / story], load(settings, environ={})).runs
     return run
 
 

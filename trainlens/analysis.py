@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from trainlens import __version__, digest, engines, explanation, plugins, reading
+from trainlens import __version__, acceptance, digest, engines, explanation, plugins, reading
 from trainlens.diagnosis import (
     Check,
     Diagnosis,
@@ -34,7 +35,8 @@ def analyze(paths: Sequence[str | Path], settings: Settings, *, progress: Progre
     begin = time.perf_counter()
     work, unread = reading.work(paths, settings)
     now = time.time()
-    step = partial(analyze_run, settings=settings, now=now)
+    accepted = acceptance.load(settings.accepted)
+    step = partial(analyze_run, settings=settings, now=now, baseline=reading.baseline(settings), accepted=accepted)
     if settings.jobs > 1 and len(work) > 1:
         answers: Iterable[tuple[tuple[RunDiagnosis, ...], tuple[SourceReport, ...]]]
         answers = engines.processes(step, work, settings.jobs)
@@ -57,22 +59,29 @@ def analyze(paths: Sequence[str | Path], settings: Settings, *, progress: Progre
         runs=len(runs),
         points=sum({(run.path, source.path): source.points for run in runs for source in run.sources}.values()),
         seconds=round(time.perf_counter() - begin, 3),
+        accepted=sum(len(run.accepted) for run in runs),
     )
     return Diagnosis(__version__, summary, tuple(runs), settings.told(), tuple(unread))
 
 
 def analyze_run(
-    files: RunFiles, *, settings: Settings, now: float
+    files: RunFiles,
+    *,
+    settings: Settings,
+    now: float,
+    baseline: Run | None = None,
+    accepted: Sequence[acceptance.Acceptance] = (),
 ) -> tuple[tuple[RunDiagnosis, ...], tuple[SourceReport, ...]]:
     """Read the files of one run, judge what they hold. A source may hold several runs. `now` is Unix seconds."""
     runs, unread = reading.read_run(files, settings)
-    return tuple(diagnose(run, settings, now) for run in runs), tuple(unread)
+    diagnoses = (diagnose(replace(run, baseline=baseline), settings, now, accepted) for run in runs)
+    return tuple(diagnoses), tuple(unread)
 
 
 # ---- from a run to its diagnosis -----------------------------------------------------------------------------------
 
 
-def diagnose(run: Run, settings: Settings, now: float) -> RunDiagnosis:
+def diagnose(run: Run, settings: Settings, now: float, accepted: Sequence[acceptance.Acceptance] = ()) -> RunDiagnosis:
     """Check one run with every chosen detector, explain what they find, and keep what reports need."""
     checks: list[Check] = []
     raw: list[Finding] = []
@@ -82,7 +91,7 @@ def diagnose(run: Run, settings: Settings, now: float) -> RunDiagnosis:
             checks.append(check)
             raw += found
     outcome = digest.result(run, now)
-    findings = explanation.explained(run, raw, settings, outcome.gpus)
+    findings, set_apart = acceptance.parted(explanation.explained(run, raw, settings, outcome.gpus), run.name, accepted)
     return RunDiagnosis(
         name=run.name,
         path=run.path,
@@ -96,6 +105,7 @@ def diagnose(run: Run, settings: Settings, now: float) -> RunDiagnosis:
         curves=digest.curves(run, findings),
         attempts=run.attempts,
         notes=run.notes,
+        accepted=set_apart,
     )
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trainlens import __version__
 from trainlens.flags import (
+    AcceptedFile,
+    Baseline,
     Config,
     Formats,
     Ignore,
@@ -20,6 +20,7 @@ from trainlens.flags import (
     Parser,
     Paths,
     Quiet,
+    Require,
     Select,
     Sets,
     Verbose,
@@ -43,8 +44,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-TableFormat = Literal["parquet", "arrow", "csv", "jsonl"]
 
 
 def _version(asked: bool) -> None:
@@ -79,6 +78,9 @@ def analyze(
     select: Select = None,
     ignore: Ignore = None,
     sets: Sets = None,
+    require: Require = None,
+    baseline: Baseline = None,
+    accepted: AcceptedFile = None,
     parser: Parser = None,
     names: Map = None,
     config: Config = None,
@@ -89,23 +91,55 @@ def analyze(
     verbose: Verbose = False,
 ) -> None:
     """Diagnose runs: the answer in the terminal, HTML and PNG reports on disk."""
-    flags: dict[str, Any] = {
-        "output": output,
-        "formats": formats,
-        "fail_on": fail_on,
-        "select": select,
-        "ignore": ignore,
-    }
-    settings = _settings(
-        {**flags, "parser": parser, "map": names, "jobs": jobs, "width": width}, sets, config, no_cache
-    )
-    from trainlens import analysis, delivery, reading
+    flags: dict[str, Any] = {"output": output, "formats": formats, "fail_on": fail_on, "accepted": accepted}
+    flags |= {"select": select, "ignore": ignore, "require": require, "baseline": baseline}
+    flags |= {"parser": parser, "map": names, "jobs": jobs, "width": width}
+    _judge(paths, _settings(flags, sets, config, no_cache), quiet=quiet, verbose=verbose)
 
-    plan = delivery.plan(settings)
-    reading.spare(paths, plan.file, settings)
-    diagnosis = analysis.analyze(paths, settings, progress=_progress(quiet))
-    delivery.deliver(diagnosis, plan, settings, quiet=quiet, verbose=verbose)
-    raise typer.Exit(status(diagnosis, settings.fail_on))
+
+@app.command()
+def check(
+    paths: Paths,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="DIR|FILE|-", help="Where reports go.")
+    ] = None,
+    formats: Formats = None,
+    fail_on: Annotated[
+        str | None, typer.Option("--fail-on", metavar="SEVERITY", help="Exit with 1 from here on. Default: error.")
+    ] = None,
+    select: Select = None,
+    ignore: Ignore = None,
+    sets: Sets = None,
+    require: Require = None,
+    baseline: Baseline = None,
+    accepted: AcceptedFile = None,
+    write_baseline: Annotated[
+        str | None,
+        typer.Option("--write-baseline", metavar="FILE", help="Write the run as golden values."),
+    ] = None,
+    write_accepted: Annotated[
+        str | None, typer.Option("--write-accepted", metavar="FILE", help="Write all that is found now as accepted.")
+    ] = None,
+    parser: Parser = None,
+    names: Map = None,
+    config: Config = None,
+    jobs: Jobs = None,
+    width: Width = None,
+    no_cache: NoCache = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """The same diagnosis as a gate: targets, a baseline, an exit status that says whether the runs pass."""
+    flags: dict[str, Any] = {"output": output, "formats": formats, "fail_on": fail_on, "accepted": accepted}
+    flags |= {"select": select, "ignore": ignore, "require": require, "baseline": baseline}
+    flags |= {"parser": parser, "map": names, "jobs": jobs, "width": width}
+    settings = _settings(flags, sets, config, no_cache).for_gate()
+    if write_baseline is not None:
+        from trainlens import delivery, reading
+
+        delivery.write_baseline(reading.read(paths, settings), write_baseline)
+        raise typer.Exit(OK)
+    _judge(paths, settings, quiet=quiet, verbose=verbose, write_accepted=write_accepted)
 
 
 @app.command()
@@ -152,7 +186,7 @@ def export(
     settings = _settings({"parser": parser, "map": names}, None, config, no_cache)
     from trainlens import delivery, reading, store
 
-    chosen = _table_format(table_format, output)
+    chosen = delivery.table_format(table_format, output)
     reading.spare(paths, None if output == delivery.STDOUT else Path(output), settings)
     found = reading.read(paths, settings)
     with delivery.destination(output) as stream:
@@ -218,29 +252,26 @@ def settings_(sets: Sets = None, config: Config = None) -> None:
 # ---- what commands share -------------------------------------------------------------------------------------------
 
 
+def _judge(
+    paths: list[str], settings: Settings, *, quiet: bool, verbose: bool, write_accepted: str | None = None
+) -> None:
+    """Read, judge, tell; exit with the status that the answer has."""
+    from trainlens import acceptance, analysis, delivery, reading
+
+    plan = delivery.plan(settings)
+    reading.spare(paths, plan.file, settings)
+    diagnosis = analysis.analyze(paths, settings, progress=delivery.progress(quiet))
+    delivery.deliver(diagnosis, plan, settings, quiet=quiet, verbose=verbose)
+    if write_accepted is not None:
+        delivery.save(Path(write_accepted), acceptance.written(diagnosis, "known before this gate was set up"))
+        raise typer.Exit(OK)
+    raise typer.Exit(status(diagnosis, settings.fail_on))
+
+
 def _settings(flags: dict[str, Any], sets: list[str] | None, config: str | None, no_cache: bool = False) -> Settings:
     from trainlens import settings
 
     return settings.load({**flags, "cache": False if no_cache else None}, sets or [], config=config)
-
-
-def _table_format(given: str | None, output: str) -> TableFormat:
-    from trainlens.errors import SettingsError
-    from trainlens.settings import nearest
-
-    endings: dict[str, TableFormat] = {
-        ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".csv": "csv", ".jsonl": "jsonl", "-": "csv"
-    }  # fmt: skip
-    chosen = endings.get(output if output == "-" else Path(output).suffix.lower())
-    if given is not None:
-        chosen = next((known for known in endings.values() if known == given), None)
-    if chosen is None and given is None:
-        raise SettingsError("the ending tells no format", where=f"--output {output}", hint="Name one with --format")
-    if chosen is None:
-        raise SettingsError(
-            f"there is no format {given!r}", where="--format", hint=nearest(str(given), set(endings.values()))
-        )
-    return chosen
 
 
 def status(diagnosis: Diagnosis, fail_on: str) -> int:
@@ -257,16 +288,3 @@ def status(diagnosis: Diagnosis, fail_on: str) -> int:
 def _reading_status(found: Reading) -> int:
     sources = [*found.unread, *(source for run in found.runs for source in run.sources)]
     return INCOMPLETE if any(source.state == "not-read" for source in sources) else OK
-
-
-def _progress(quiet: bool) -> Callable[[str, int, int], None] | None:
-    """One line on standard error that overwrites itself; none where nobody watches."""
-    if quiet or not sys.stderr.isatty():
-        return None
-
-    def tell(name: str, done: int, of: int) -> None:
-        shown = "".join(letter for letter in name if letter.isprintable())[:60]
-        sys.stderr.write(f"\r\x1b[K{done} of {of} runs: {shown}" if done < of else "\r\x1b[K")
-        sys.stderr.flush()
-
-    return tell

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,9 @@ from trainlens.errors import InputError, SettingsError
 
 if TYPE_CHECKING:
     from trainlens.diagnosis import Diagnosis
+    from trainlens.reading import Reading
     from trainlens.settings import Settings
+    from trainlens.store.export import Format
 
 STDOUT = "-"
 _WIDEST = 140
@@ -177,6 +179,17 @@ def destination(output: str) -> Iterator[BinaryIO]:
         _close_quietly()
 
 
+def write_baseline(found: Reading, output: str) -> None:
+    """The golden values of the one run that was read; InputError where there are several."""
+    from trainlens import store
+
+    if len(found.runs) != 1:
+        names = ", ".join(run.name for run in found.runs[:5])
+        raise InputError(f"a baseline is one run, here are {len(found.runs)}: {names}", hint="Name the path of one run")
+    with destination(output) as stream:
+        stream.write(store.golden(found.runs[0]))
+
+
 def stored(path: str) -> Diagnosis:
     """The diagnosis of a JSON answer on disk or, for "-", on standard input."""
     from trainlens import plugins
@@ -190,6 +203,24 @@ def stored(path: str) -> Diagnosis:
     except InputError as problem:
         raise InputError(problem.what, where=path, hint=problem.hint) from None
     return diagnosis
+
+
+def table_format(given: str | None, output: str) -> Format:
+    from trainlens.settings import nearest
+
+    endings: dict[str, Format] = {
+        ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".csv": "csv", ".jsonl": "jsonl", "-": "csv"
+    }  # fmt: skip
+    chosen = endings.get(output if output == "-" else Path(output).suffix.lower())
+    if given is not None:
+        chosen = next((known for known in endings.values() if known == given), None)
+    if chosen is None and given is None:
+        raise SettingsError("the ending tells no format", where=f"--output {output}", hint="Name one with --format")
+    if chosen is None:
+        raise SettingsError(
+            f"there is no format {given!r}", where="--format", hint=nearest(str(given), set(endings.values()))
+        )
+    return chosen
 
 
 # ---- the terminal --------------------------------------------------------------------------------------------------
@@ -212,3 +243,16 @@ def terminal_options(width: int) -> dict[str, Any]:
     unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
     columns = width or min(_WIDEST, shutil.get_terminal_size((80, 24)).columns)
     return {"width": columns, "color": colored, "unicode": unicode}
+
+
+def progress(quiet: bool) -> Callable[[str, int, int], None] | None:
+    """One line on standard error that overwrites itself; none where nobody watches."""
+    if quiet or not sys.stderr.isatty():
+        return None
+
+    def tell(name: str, done: int, of: int) -> None:
+        shown = "".join(letter for letter in name if letter.isprintable())[:60]
+        sys.stderr.write(f"\r\x1b[K{done} of {of} runs: {shown}" if done < of else "\r\x1b[K")
+        sys.stderr.flush()
+
+    return tell

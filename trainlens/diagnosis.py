@@ -83,6 +83,14 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Accepted:
+    """A finding that someone looked at and accepted, and why. It changes no verdict."""
+
+    finding: Finding
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class NotApplicable:
     """What a detector returns when its question cannot be asked of this run."""
 
@@ -174,6 +182,7 @@ class RunDiagnosis:
     curves: tuple[Curve, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     notes: tuple[Note, ...] = ()
+    accepted: tuple[Accepted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +193,7 @@ class Summary:
     runs: int
     points: int
     seconds: float
+    accepted: int = 0  # findings that someone accepted; the counts above are without them
 
 
 @dataclass(frozen=True, slots=True)

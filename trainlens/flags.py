@@ -49,3 +49,13 @@ Ignore = Annotated[
     list[str] | None,
     typer.Option("--ignore", metavar="DETECTOR", help="Leave these detectors out. Repeatable, patterns too."),
 ]
+Require = Annotated[
+    list[str] | None,
+    typer.Option("--require", metavar="TARGET", help="What runs must hold, e.g. 'eval/loss <= 2.1'. Repeatable."),
+]
+Baseline = Annotated[
+    str | None, typer.Option("--baseline", metavar="PATH", help="Run, or golden values, that runs are held against.")
+]
+AcceptedFile = Annotated[
+    str | None, typer.Option("--accepted", metavar="FILE", help="Findings that were looked at and accepted.")
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from trainlens import catalog
 from trainlens.figures import counted, moment, number, steps
 from trainlens.model import NO_RANK, Note, Run, Series, SourceReport
 from trainlens.pages import safe, table
@@ -60,8 +61,8 @@ def _metrics(run: Run) -> list[tuple[str, ...]]:
     """One row a metric and tag, ranks counted together; without the columns that say nothing."""
     groups: dict[tuple[str, str], list[Series]] = {}
     for series in run.series:
-        groups.setdefault((series.metric, series.tag), []).append(series)
-    rows = [_metric(metric, tag, group) for (metric, tag), group in sorted(groups.items())]
+        groups.setdefault((series.metric, catalog.split_rank(series.tag)[0]), []).append(series)
+    rows = [_metric(metric, group) for (metric, _), group in sorted(groups.items())]
     head = ("metric", "as written", "unit", "role", "ranks", "points", "steps", "time", "file")
     telling = [at for at in range(len(head)) if any(row[at] not in ("", "–") for row in rows)]
     if len(run.sources) == 1:
@@ -69,17 +70,18 @@ def _metrics(run: Run) -> list[tuple[str, ...]]:
     return [tuple(row[at] for at in telling) for row in [head, *rows]]
 
 
-def _metric(metric: str, tag: str, group: Sequence[Series]) -> tuple[str, ...]:
+def _metric(metric: str, group: Sequence[Series]) -> tuple[str, ...]:
     filled = [series for series in group if len(series)]
     about = group[0].about
     times = [one for series in filled for one in (float(series.time[0]), float(series.time[-1])) if one == one]
     files = sorted({int(at) + 1 for series in filled for at in set(series.source.tolist())})
     first = min((int(series.step[0]) for series in filled), default=None)
     last = max((int(series.step[-1]) for series in filled), default=None)
+    tags = list(dict.fromkeys(series.tag for series in group))
     positional = any(series.positional for series in group)
     return (
         metric,
-        tag,
+        tags[0] + (f" … {tags[-1]}" if len(tags) > 1 else ""),
         about.unit or "–",
         "–" if about.role == "other" else about.role,
         str(sum(series.rank != NO_RANK for series in group) or "–"),

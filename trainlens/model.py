@@ -216,6 +216,7 @@ class Run:
     notes: tuple[Note, ...] = ()  # of the whole run: stitching, disagreement between sources
     attempts: tuple[Attempt, ...] = ()
     ongoing: bool = False  # the files were written to moments before the reading
+    baseline: Run | None = None  # the run that this one is held against
 
     def get(self, metric: str) -> Series | None:
         """The series of a canonical name; where ranks differ, of no rank, else of the lowest."""

@@ -52,6 +52,19 @@ def read(paths: Sequence[str | Path], settings: Settings, *, samples: bool = Fal
     return Reading(tuple(runs), tuple(unread), lines)
 
 
+def baseline(settings: Settings) -> Run | None:
+    """The run that others are held against; InputError where the path holds none, or several."""
+    if settings.baseline is None:
+        return None
+    plain = replace(settings, map=(), origins={})
+    found = [run for run in read([settings.baseline], plain).runs if run.series]
+    if len(found) != 1:
+        names = ", ".join(run.name for run in found[:5])
+        what = f"holds {len(found)} runs ({names}), a baseline is one" if found else "holds no metrics"
+        raise InputError(what, where=settings.baseline, hint="Name the file or directory of one run")
+    return replace(found[0], events=(), facts=())
+
+
 def _samples(files: RunFiles, runs: Sequence[Run]) -> dict[tuple[str, str, int], str]:
     found: dict[tuple[str, str, int], str] = {}
     sources = {file.source.name: file.source for file in files.files}

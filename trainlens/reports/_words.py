@@ -16,9 +16,9 @@ from trainlens.figures import NBSP, counted, figures, moment, number, seconds, s
 from trainlens.model import SourceReport
 
 __all__ = [
-    "Card", "cards", "checked_line", "confidence", "cost_line", "counted", "do_first", "incomplete", "moment",
-    "not_judged_line", "number", "result_line", "seconds", "state", "steps", "verdict", "verdict_label", "verdict_of",
-    "verdict_text",
+    "Card", "accepted_line", "cards", "checked_line", "confidence", "cost_line", "counted", "do_first", "incomplete",
+    "moment", "not_judged_line", "number", "result_line", "seconds", "state", "steps", "verdict", "verdict_label",
+    "verdict_of",    "verdict_text",
 ]  # fmt: skip
 
 State = Literal["error", "warning", "healthy", "not-judged"]
@@ -183,6 +183,17 @@ def not_judged_line(run: RunDiagnosis, *, brief: bool = False) -> str | None:
         little = any(check.status == "not-enough-data" for check in left)
         return f"{count}: what they need is not in the logs{', or too little of it' if little else ''}."
     return ". ".join([count, *_reasons(left)]) + "."
+
+
+def accepted_line(run: RunDiagnosis) -> str | None:
+    """ "2 findings: loss-spike at 31,216 (bad shard); …": what was accepted and why; None when nothing was."""
+    if not run.accepted:
+        return None
+    told = []
+    for one in run.accepted:
+        where = steps(one.finding.first_step, one.finding.last_step)
+        told.append(f"{one.finding.detector}{f', {where}' if where else ''} ({one.reason})")
+    return f"{counted(len(run.accepted), 'finding')}: {'; '.join(told)}."
 
 
 def _reasons(left: Iterable[Check]) -> list[str]:

@@ -82,6 +82,7 @@ def _run(run: RunDiagnosis) -> dict[str, Any]:
         "curves": run.curves,
         "attempts": run.attempts,
         "notes": [_note(note) for note in run.notes],
+        "accepted": [{"reason": one.reason, "finding": _finding(one.finding)} for one in run.accepted],
     }
 
 

@@ -243,6 +243,8 @@ def _listed(parts: list[str], most: int) -> str:
 def _ending(run: RunDiagnosis, options: Options, spaced: bool) -> Iterator[Row]:
     if spaced:
         yield Row("")
+    if accepted := words.accepted_line(run):
+        yield Row("  Accepted", accepted, "bold")
     if left := words.not_judged_line(run, brief=words.state(run) == "healthy" and not options.verbose):
         yield Row("  Not judged", left, "bold")
     if options.verbose:

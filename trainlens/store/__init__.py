@@ -33,11 +33,12 @@ from trainlens.store.axes import with_told_axes
 from trainlens.store.cache import cached
 from trainlens.store.export import export
 from trainlens.store.fresh import stretches
+from trainlens.store.golden import golden
 from trainlens.store.relate import File, Key, relate
 from trainlens.store.runs import Judged, assemble
 from trainlens.store.stitch import join
 
-__all__ = ["Builder", "cached", "export"]
+__all__ = ["Builder", "cached", "export", "golden"]
 
 ONGOING = 60.0  # seconds since the last write within which a run counts as running
 STALE = 3600.0  # unless its own clock stopped longer ago: a copied log

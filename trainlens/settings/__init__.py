@@ -8,9 +8,7 @@ as `detector.option=value`. Nothing unknown is passed over: a name that does not
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -18,15 +16,21 @@ from pathlib import Path
 from typing import Any
 
 from trainlens.errors import SettingsError
+from trainlens.settings.values import converted, nearest, plain, require_meanings, require_plugins, threshold, toml
+
+__all__ = ["DEFAULT", "FAIL_ON", "KNOWN", "Settings", "load", "nearest", "toml"]
 
 PREFIX = "TRAINLENS_"
 DEFAULT = "default"
 FAIL_ON = ("never", "info", "warning", "error")
-_YES_NO = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
-def _setting(default: Any, meaning: str, *, choices: tuple[str, ...] = (), least: int | None = None) -> Any:
-    return dataclasses.field(default=default, metadata={"meaning": meaning, "choices": choices, "least": least})
+def _setting(
+    default: Any, meaning: str, *, choices: tuple[str, ...] = (), least: int | None = None, option: str = ""
+) -> Any:
+    """`option` is the detector's option that the setting is a shorter name of."""
+    metadata = {"meaning": meaning, "choices": choices, "least": least, "option": option}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,11 @@ class Settings:
     formats: tuple[str, ...] = _setting(("terminal", "html", "png"), "reports to make")
     parser: tuple[str, ...] = _setting((), "read every file, or those of a pattern=, with this parser, not by content")
     map: tuple[str, ...] = _setting((), "what names mean, as raw=canonical, where the catalogue would guess wrongly")
+    require: tuple[str, ...] = _setting(
+        (), "what runs must hold, e.g. eval/loss <= 2.1", option="target-missed.require"
+    )
+    baseline: str | None = _setting(None, "the run that others are held against: a log, a directory, golden values")
+    accepted: str | None = _setting(None, "file of findings that were looked at and accepted")
     jobs: int = _setting(1, "processes that share the runs", least=1)
     cache: bool = _setting(True, "keep what was read, in the user's cache directory")
     width: int = _setting(0, "columns of the terminal report; 0 for the terminal's own", least=0)
@@ -58,13 +67,18 @@ class Settings:
         chosen = not self.select or any(fnmatchcase(detector, pattern) for pattern in self.select)
         return chosen and not any(fnmatchcase(detector, pattern) for pattern in self.ignore)
 
+    def for_gate(self) -> Settings:
+        """The same for `check`: errors fail it, and it writes no report, unless one was asked for."""
+        gate: dict[str, Any] = {"fail_on": "error", "formats": ("terminal",)}
+        return dataclasses.replace(self, **{name: one for name, one in gate.items() if self.origin(name) == DEFAULT})
+
     def options_for(self, detector: str, options_class: type[Any]) -> Any:
         """The thresholds of one detector: its defaults and what was set."""
         return options_class(**self.options.get(detector, {}))
 
     def told(self) -> dict[str, object]:
         """All of it in plain values, for the JSON answer."""
-        values: dict[str, object] = {name: _plain(getattr(self, name)) for name in KNOWN}
+        values: dict[str, object] = {name: plain(getattr(self, name)) for name in KNOWN}
         values["options"] = {detector: dict(options) for detector, options in sorted(self.options.items())}
         values["origins"] = dict(sorted(self.origins.items()))
         return values
@@ -94,8 +108,13 @@ def load(
             values[name] = _checked(name, value, origin)
             origins[name] = origin
         for (detector, option), (value, origin) in thresholds.items():
-            options.setdefault(detector, {})[option] = _threshold(detector, option, value, origin)
+            options.setdefault(detector, {})[option] = threshold(detector, option, value, origin)
             origins[f"{detector}.{option}"] = origin
+    for name in values:
+        detector, _, option = KNOWN[name].metadata["option"].partition(".")
+        if option:
+            options.setdefault(detector, {})[option] = threshold(detector, option, values[name], origins[name])
+            origins[f"{detector}.{option}"] = origins[name]
     return Settings(**values, options=options, origins=origins)
 
 
@@ -127,24 +146,15 @@ def _table(config: str | Path | None, folder: Path) -> tuple[Path | None, dict[s
     """The settings file and what it holds; None where there is none."""
     if config is not None:
         path = Path(config)
-        content = _toml(path)
+        content = toml(path)
         return path, content.get("tool", {}).get("trainlens", {}) if path.name == "pyproject.toml" else content
     if (folder / "trainlens.toml").is_file():
-        return Path("trainlens.toml"), _toml(folder / "trainlens.toml")
+        return Path("trainlens.toml"), toml(folder / "trainlens.toml")
     project = folder / "pyproject.toml"
     # Another project's broken pyproject.toml is no business of ours.
     if project.is_file() and b"trainlens" in project.read_bytes():
-        return Path("pyproject.toml"), _toml(project).get("tool", {}).get("trainlens", {})
+        return Path("pyproject.toml"), toml(project).get("tool", {}).get("trainlens", {})
     return None, {}
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as problem:
-        raise SettingsError(f"cannot be read ({problem.strerror})", where=str(path)) from problem
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise SettingsError(f"is not valid TOML ({problem})", where=str(path)) from problem
 
 
 def _tables(value: Any, path: Path) -> dict[str, dict[str, Any]]:
@@ -196,15 +206,6 @@ def _known(key: str, where: str, also: tuple[str, ...] = ()) -> str:
     return name
 
 
-def nearest(name: str, valid: Iterable[str]) -> str:
-    """A hint: the nearest valid name, or all of them when none is near."""
-    names = sorted(valid)
-    close = difflib.get_close_matches(name, names, 1)
-    if close:
-        return f"Did you mean {close[0]!r}?"
-    return f"Valid: {', '.join(names)}" if names else "There are none"
-
-
 def _checked(name: str, value: Any, where: str) -> Any:
     field = KNOWN[name]
     made = converted(value, field.default if field.default is not None else "", name, where)
@@ -215,80 +216,7 @@ def _checked(name: str, value: Any, where: str) -> Any:
         raise SettingsError(f"{name} cannot be {made}", where=where, hint=f"It must be {least} or more")
     seam = {"select": "detectors", "ignore": "detectors", "formats": "reports", "parser": "parsers"}.get(name)
     if seam is not None:
-        _require_plugins([one.rpartition("=")[2] for one in made] if name == "parser" else made, seam, where)
+        require_plugins([one.rpartition("=")[2] for one in made] if name == "parser" else made, seam, where)
     if name == "map":
-        _require_meanings(made, where)
+        require_meanings(made, where)
     return made
-
-
-def _require_meanings(entries: Iterable[str], where: str) -> None:
-    from trainlens.catalog import mapping
-
-    for entry in entries:
-        try:
-            mapping.meaning(entry)
-        except ValueError as problem:
-            what, *valid = map(str, problem.args)
-            hint = nearest(entry.rpartition("=")[2].partition(":")[0], valid) if valid else "Write raw=canonical"
-            raise SettingsError(f"{entry!r}: {what}", where=where, hint=hint) from None
-
-
-def _require_plugins(patterns: Iterable[str], seam: Any, where: str) -> None:
-    from trainlens import plugins
-
-    names = plugins.names(seam)
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            raise SettingsError(f"there is no {seam[:-1]} {pattern!r}", where=where, hint=nearest(pattern, names))
-
-
-def _threshold(detector: str, option: str, value: Any, where: str) -> Any:
-    """The value of one threshold in its own type; only the detectors that are named are loaded."""
-    from trainlens import plugins
-
-    _require_plugins([detector], "detectors", where)
-    found = {one.name: one for one in plugins.thresholds(plugins.load("detectors", detector).Options)}
-    if option not in found:
-        what = f"{detector} has no option {option!r}"
-        raise SettingsError(what, where=where, hint=nearest(option, found))
-    made = converted(value, found[option].default, f"{detector}.{option}", where)
-    if found[option].choices and made not in found[option].choices:
-        what = f"{detector}.{option} cannot be {made!r}"
-        raise SettingsError(what, where=where, hint=nearest(str(made), found[option].choices))
-    return made
-
-
-def converted(value: Any, like: Any, name: str, where: str) -> Any:
-    """The value in the type of `like`, whether it came as text or from TOML; SettingsError when it cannot be."""
-    kind: type[Any] = float if like is None else type(like)
-    text = value.strip() if isinstance(value, str) else None
-    try:
-        if kind is bool:
-            return value if isinstance(value, bool) else _YES_NO[str(text).lower()]
-        if isinstance(value, bool):
-            raise ValueError
-        if kind is tuple:
-            parts = value.split(",") if isinstance(value, str) else list(value)
-            return tuple(_entry(part, like) for part in parts if str(part).strip())
-        if kind is str and text is None:
-            raise ValueError
-        if kind is int and isinstance(value, float) and value != int(value):
-            raise ValueError
-        made = kind(text if text is not None else value)
-        if made != made:  # NaN compares with nothing: a threshold of it would switch a detector off unsaid
-            raise ValueError
-        return made
-    except (ValueError, TypeError, KeyError, OverflowError):
-        words = {bool: "true or false", int: "a whole number", float: "a number", tuple: "a list", str: "text"}
-        raise SettingsError(f"{name} cannot be {value!r}", where=where, hint=f"It must be {words[kind]}") from None
-
-
-def _entry(part: Any, like: tuple[Any, ...]) -> Any:
-    kind = type(like[0]) if like else str
-    if not isinstance(part, str | int | float) or isinstance(part, bool):
-        raise ValueError
-    return kind(part.strip() if isinstance(part, str) else part)
-
-
-def _plain(value: Any) -> object:
-    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,133 @@
+"""Findings that someone looked at and accepted: a file of them, each with its reason.
+
+    [[accept]]
+    detector = "loss-spike"     # a name or pattern
+    run = "atlas-7b"            # the same; left out: every run
+    metric = "train/loss"       # the same; left out: every metric
+    first_step = 31216          # findings that touch these steps; left out: anywhere
+    last_step = 31249
+    reason = "bad shard, replaced on 22 April"
+
+What is accepted changes neither the verdict nor the exit status; it is counted and told apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from trainlens.diagnosis import Accepted, Diagnosis, Finding
+from trainlens.errors import SettingsError
+from trainlens.settings import nearest, toml
+
+_KEYS: dict[str, type[Any]] = {
+    "detector": str, "run": str, "metric": str, "first_step": int, "last_step": int, "reason": str
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """One entry of the file. Empty and None mean any."""
+
+    detector: str
+    reason: str
+    run: str = ""
+    metric: str = ""
+    first_step: int | None = None
+    last_step: int | None = None
+
+    def covers(self, finding: Finding, run: str) -> bool:
+        named = fnmatchcase(finding.detector, self.detector) and (not self.run or fnmatchcase(run, self.run))
+        return named and (not self.metric or fnmatchcase(finding.metric or "", self.metric)) and self._touches(finding)
+
+    def _touches(self, finding: Finding) -> bool:
+        first, last = finding.first_step, finding.last_step
+        if first is None or last is None:
+            return self.first_step is None and self.last_step is None
+        after = self.first_step is None or last >= self.first_step
+        return after and (self.last_step is None or first <= self.last_step)
+
+
+def load(path: str | None) -> tuple[Acceptance, ...]:
+    """The entries of the file; SettingsError for what is wrong in it. Nothing without a file."""
+    if path is None:
+        return ()
+    content = toml(Path(path))
+    if set(content) - {"accept"} or not isinstance(content.get("accept", []), list):
+        raise SettingsError("holds other things than [[accept]] tables", where=path, hint="Write [[accept]] tables")
+    return tuple(_entry(entry, f"{path}, entry {number}") for number, entry in enumerate(content.get("accept", []), 1))
+
+
+def _entry(entry: Any, where: str) -> Acceptance:
+    if not isinstance(entry, dict):
+        raise SettingsError("is no table", where=where, hint="Write [[accept]] tables")
+    for key, value in entry.items():
+        if key not in _KEYS:
+            raise SettingsError(f"there is no key {key!r}", where=where, hint=nearest(key, _KEYS))
+        if not isinstance(value, _KEYS[key]) or isinstance(value, bool):
+            kind = "a whole number" if _KEYS[key] is int else "text"
+            raise SettingsError(f"{key} cannot be {value!r}", where=where, hint=f"It must be {kind}")
+    for key in ("detector", "reason"):
+        if not entry.get(key, "").strip():
+            raise SettingsError(f"has no {key}", where=where, hint="Name the detector and say why it is accepted")
+    return Acceptance(**entry)
+
+
+def parted(
+    findings: Sequence[Finding], run: str, entries: Sequence[Acceptance]
+) -> tuple[list[Finding], tuple[Accepted, ...]]:
+    """The findings that still count, and those accepted: what is told inside of an accepted one goes with it."""
+    reasons: dict[str, str] = {}
+    for finding in findings:
+        said = next((entry.reason for entry in entries if entry.covers(finding, run)), None)
+        if said is not None:
+            reasons[finding.id] = said
+    for finding in findings:
+        if finding.part_of in reasons:
+            reasons.setdefault(finding.id, reasons[finding.part_of])
+    accepted = tuple(Accepted(finding, reasons[finding.id]) for finding in findings if finding.id in reasons)
+    left = [finding for finding in findings if finding.id not in reasons]
+    kept = {finding.id for finding in left}
+    return [one if one.part_of in kept else replace(one, part_of=None) for one in left], accepted
+
+
+def written(diagnosis: Diagnosis, reason: str) -> bytes:
+    """A file that accepts every warning and error of this diagnosis."""
+    tables = (
+        _table(finding, run.name, reason)
+        for run in diagnosis.runs
+        for finding in run.findings
+        if finding.severity != "info"
+    )
+    kept = (
+        _table(one.finding, run.name, one.reason)
+        for run in diagnosis.runs
+        for one in run.accepted
+    )  # fmt: skip
+    return "\n".join([*kept, *tables]).encode("utf-8", "backslashreplace")
+
+
+def _table(finding: Finding, run: str, reason: str) -> str:
+    entries: list[tuple[str, str | int | None]] = [
+        ("detector", finding.detector), ("run", _literal(run)), ("metric", _literal(finding.metric or "") or None),
+        ("first_step", finding.first_step), ("last_step", finding.last_step), ("reason", reason),
+    ]  # fmt: skip
+    return "\n".join(["[[accept]]", *_lines(entries), ""])
+
+
+def _lines(entries: Iterable[tuple[str, str | int | None]]) -> Iterable[str]:
+    """A text of JSON is one of TOML too, but for DEL, which TOML wants escaped."""
+    return (
+        f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
+        for key, value in entries
+        if value is not None
+    )
+
+
+def _literal(text: str) -> str:
+    """The text as a pattern that matches nothing but itself."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in text)
