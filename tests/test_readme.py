@@ -37,14 +37,16 @@ def test_the_first_two_shell_blocks_are_the_two_commands() -> None:
 
 
 def test_every_command_is_told() -> None:
-    for command in ("analyze", "inspect", "export", "explain", "list", "render", "settings"):
+    for command in ("analyze", "check", "inspect", "export", "explain", "list", "render", "schema", "settings"):
         assert f"`trainlens {command}" in README
 
 
 def test_the_settings_of_the_example_are_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (example,) = re.findall(r"^```toml\n(.*?)^```", README, re.M | re.S)
-    (tmp_path / "pyproject.toml").write_text(example, "utf-8")
+    example, gate = re.findall(r"^```toml\n(.*?)^```", README, re.M | re.S)
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(gate, "utf-8")
+    assert len(load().require) == 3
+    (tmp_path / "pyproject.toml").write_text(example, "utf-8")
     settings = load()
     assert settings.ignore == ("gradient-clipping",)
     loss_spike = plugins.load("detectors", "loss-spike")

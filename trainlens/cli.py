@@ -39,7 +39,6 @@ app = typer.Typer(
     help="Reads everything a training run wrote and says what went wrong, where, since when, why, and what to do.",
     epilog="Exit status: 0 quiet, 1 findings at or above --fail-on, 2 refused, 3 incomplete.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -239,6 +238,14 @@ def render(
 
     plan = delivery.plan(settings)
     delivery.deliver(delivery.stored(diagnosis), plan, settings, quiet=quiet, verbose=verbose)
+
+
+@app.command()
+def schema() -> None:
+    """Show the JSON Schema of the JSON answer."""
+    from trainlens import delivery, plugins
+
+    delivery.show(plugins.load("reports", "json").schema())
 
 
 @app.command("settings")

@@ -10,8 +10,9 @@ import numpy as np
 
 from trainlens import plugins
 from trainlens.diagnosis import Cost, Evidence, Finding, Verdict
-from trainlens.model import Run
+from trainlens.model import Place, Run
 from trainlens.settings import Settings
+from trainlens.store.attempts import BYTES
 
 _SEVERITIES = {"error": 0, "warning": 1, "info": 2}
 _OUTCOMES = {"supported": 0, "ruled-out": 1, "not-measured": 2}
@@ -57,8 +58,24 @@ def _completed(run: Run, finding: Finding, settings: Settings, gpus: int | None)
         first_time=_time_of(run, finding, finding.first_step) if finding.first_time is None else finding.first_time,
         last_time=_time_of(run, finding, finding.last_step) if finding.last_time is None else finding.last_time,
         cost=cost,
-        evidence=tuple(_with_origin(one, settings) for one in finding.evidence),
+        evidence=_placed(run, finding, tuple(_with_origin(one, settings) for one in finding.evidence)),
     )
+
+
+def _placed(run: Run, finding: Finding, evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
+    """The evidence with a place in a log: where none has one, the first gets that of its metric's first point."""
+    if not evidence or any(one.place is not None for one in evidence) or finding.first_step is None:
+        return evidence
+    ranks = run.all(finding.metric) if finding.metric else ()
+    series = next((one for one in ranks if one.rank == finding.rank), run.get(finding.metric or ""))
+    if series is None or not len(series) or not len(series.origin) or series.positional:
+        return evidence
+    at = min(int(np.searchsorted(series.step, finding.first_step)), len(series) - 1)
+    source, origin = run.sources[int(series.source[at])], int(series.origin[at])
+    if origin < 0:
+        return evidence
+    place = Place(source.path, byte=origin) if source.format in BYTES else Place(source.path, line=origin)
+    return (replace(evidence[0], place=place), *evidence[1:])
 
 
 def _time_of(run: Run, finding: Finding, step: int | None) -> float | None:

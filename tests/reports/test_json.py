@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -15,7 +16,7 @@ from tests.reports.golden import golden
 from trainlens.diagnosis import Diagnosis, Evidence
 from trainlens.errors import InputError
 from trainlens.model import Event, Fact
-from trainlens.reports.json import Options, parse, render
+from trainlens.reports.json import Options, parse, render, schema
 
 ALL = [
     diagnoses.faulty,
@@ -40,6 +41,24 @@ def document(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def test_golden() -> None:
     golden("unjudged.json", render(diagnoses.unjudged(), Options()))
+
+
+@pytest.mark.parametrize("made", ALL)
+def test_it_is_what_the_schema_says(made: Any) -> None:
+    jsonschema.Draft202012Validator(json.loads(schema())).validate(document(made()))
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [("findings", {"severity": "fatal"}), ("checks", {"status": "maybe"}), ("facts", {"name": 3}),
+     ("events", {"line": "3"})],
+)  # fmt: skip
+def test_the_schema_refuses_other_shapes(where: str, what: dict[str, Any]) -> None:
+    answer = document(diagnoses.faulty())
+    answer["runs"][0][where][0] |= what
+    validator = jsonschema.Draft202012Validator(json.loads(schema()))
+    assert not validator.is_valid(answer)
+    validator.check_schema(json.loads(schema()))
 
 
 PROMISED = {

@@ -40,8 +40,15 @@ def render(diagnosis: Diagnosis, options: Options) -> bytes:
     try:
         encoded = msgspec.json.encode(document, enc_hook=_of_numpy)
     except UnicodeEncodeError:  # a file's name may hold bytes that are no text; JSON has no place for them
-        encoded = msgspec.json.encode(_text_only(msgspec.to_builtins(document, enc_hook=_of_numpy)))
+        encoded = msgspec.json.encode(text_only(msgspec.to_builtins(document, enc_hook=_of_numpy)))
     return (msgspec.json.format(encoded, indent=options.indent) if options.indent else encoded) + b"\n"
+
+
+def schema() -> bytes:
+    """The JSON Schema of what `render` writes."""
+    from trainlens.reports import _json_schema
+
+    return msgspec.json.format(msgspec.json.encode(_json_schema.schema(SCHEMA_VERSION)), indent=2) + b"\n"
 
 
 def parse(content: bytes) -> Diagnosis:
@@ -78,11 +85,11 @@ def _run(run: RunDiagnosis) -> dict[str, Any]:
         "events": [_event(event) for event in run.events],
         "checks": run.checks,
         "result": run.result,
-        "findings": [_finding(finding) for finding in run.findings],
+        "findings": [finding_as_told(finding) for finding in run.findings],
         "curves": run.curves,
         "attempts": run.attempts,
         "notes": [_note(note) for note in run.notes],
-        "accepted": [{"reason": one.reason, "finding": _finding(one.finding)} for one in run.accepted],
+        "accepted": [{"reason": one.reason, "finding": finding_as_told(one.finding)} for one in run.accepted],
     }
 
 
@@ -111,7 +118,7 @@ def _place(place: Place | None) -> dict[str, Any]:
     return {"source": place.path, "line": place.line, **({} if place.byte is None else {"byte": place.byte})}
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def finding_as_told(finding: Finding) -> dict[str, Any]:
     leading = {"id": finding.id, "detector": finding.detector}
     return {**leading, **_named(msgspec.to_builtins(finding, enc_hook=_of_numpy))}
 
@@ -136,12 +143,12 @@ def _named(value: Any) -> Any:
     return [_named(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def _text_only(value: Any) -> Any:
+def text_only(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if isinstance(value, dict):
-        return {_text_only(key): _text_only(one) for key, one in value.items()}
-    return [_text_only(one) for one in value] if isinstance(value, list | tuple) else value
+        return {text_only(key): text_only(one) for key, one in value.items()}
+    return [text_only(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 # ---- and back ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,36 @@
+"""Findings as JSON lines: those of the JSON answer, each with its run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.reports import diagnoses
+from trainlens.diagnosis import Accepted, Diagnosis
+from trainlens.reports import json as json_report
+from trainlens.reports.findings import Options, render
+
+MADE = [diagnoses.faulty, diagnoses.broken, diagnoses.healthy, diagnoses.hostile, diagnoses.fleet]
+
+
+def lines(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in render(diagnosis, Options()).decode().split("\n") if line]
+
+
+@pytest.mark.parametrize(
+    "made", [diagnoses.faulty, diagnoses.broken, diagnoses.healthy, diagnoses.hostile, diagnoses.fleet]
+)
+def test_they_are_those_of_the_answer(made: Any) -> None:
+    answer = json.loads(json_report.render(made(), json_report.Options()))
+    wanted = [{"run": run["name"], **finding} for run in answer["runs"] for finding in run["findings"]]
+    found = [{name: value for name, value in one.items() if name not in ("path", "accepted")} for one in lines(made())]
+    assert found == wanted
+
+
+def test_accepted_ones_have_their_reason() -> None:
+    run = diagnoses.broken().runs[0]
+    (one,) = lines(diagnoses.told(replace(run, findings=(), accepted=(Accepted(run.findings[0], "known"),))))
+    assert one["accepted"] == "known"
