@@ -96,3 +96,16 @@ class Scattered:
                 )
             own_step, own_time, own_origin = shared[key]
             yield Points(name, own_step, np.array(column.value, np.float64), own_time, origin=own_origin, run=run)
+
+
+def moments(samples: Floats, step: Ints, time: Floats) -> Ints | None:
+    """The step of each sample, by its time; None where there is no history to tell it. `step` and `time` are in order.
+
+    All times are Unix seconds.
+    """
+    known = np.isfinite(time)
+    if not known.any():
+        return None
+    clock = np.maximum.accumulate(time[known])
+    found: Ints = np.floor(np.interp(samples, clock, step[known])).astype(np.int64)
+    return found

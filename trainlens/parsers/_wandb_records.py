@@ -19,7 +19,7 @@ from trainlens.parsers._event_record import MalformedError, fields
 from trainlens.parsers._json_rows import decoded
 from trainlens.parsers._scattered import MEDIA, NON_FINITE, Cells, numbers
 
-__all__ = ["MalformedError", "Names", "Record", "parse"]
+__all__ = ["MalformedError", "Names", "Record", "parse", "signed", "timestamp"]
 
 # Fields of Record
 _HISTORY, _CONFIG, _STATS, _RUN, _EXIT, _PREEMPTING = 2, 5, 7, 17, 18, 23
@@ -69,7 +69,7 @@ def parse(payload: bytes, names: Names) -> Record | None:
         if number == _RUN:
             return _run(body, names)
         if number == _EXIT:
-            code = next((_signed(body, at) for inner, kind, at, _ in _all(body) if (inner, kind) == (1, 0)), 0)
+            code = next((signed(body, at) for inner, kind, at, _ in _all(body) if (inner, kind) == (1, 0)), 0)
             return Record("exit", code=code)
         return Record("preempting")
     return None
@@ -92,7 +92,7 @@ def _history(body: bytes, names: Names) -> Record:
         elif number == 2 and wire == 2:
             for inner, kind, at, _ in fields(body, start, end):
                 if inner == 1 and kind == 0:
-                    record.step = _signed(body, at)
+                    record.step = signed(body, at)
     if nested:
         media = {parts[:-1] for parts, _ in nested if parts[-1] == MEDIA}
         for parts, number_ in nested:
@@ -110,7 +110,7 @@ def _stats(body: bytes, names: Names) -> Record:
             if parts and found is not None:
                 record.cells["/".join(parts)] = found
         elif number == 2 and wire == 2:
-            record.time = _timestamp(body, start, end)
+            record.time = timestamp(body, start, end)
     return record
 
 
@@ -182,11 +182,12 @@ def _number(value: bytes | float) -> float | None:
         return None
 
 
-def _timestamp(body: bytes, start: int, stop: int) -> float:
+def timestamp(body: bytes, start: int, stop: int) -> float:
+    """Unix seconds of a protobuf Timestamp."""
     seconds = nanos = 0
     for number, wire, at, _ in fields(body, start, stop):
         if wire == 0 and number in (1, 2):
-            found = _signed(body, at)
+            found = signed(body, at)
             seconds, nanos = (found, nanos) if number == 1 else (seconds, found)
     return seconds + nanos / 1e9
 
@@ -203,6 +204,7 @@ def _unsigned(payload: bytes, at: int) -> int:
         shift += 7
 
 
-def _signed(payload: bytes, at: int) -> int:
+def signed(payload: bytes, at: int) -> int:
+    """A whole number with its sign, as `_unsigned` reads one without."""
     value = _unsigned(payload, at)
     return value - (1 << 64) if value >> 63 else value

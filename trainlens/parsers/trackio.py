@@ -65,14 +65,14 @@ def _points(run: str, rows: Iterator[tuple[str, int, int, str, str]], bad: list[
         if not isinstance(metrics, dict):
             bad.append(row)
             continue
-        held.add(numbers(metrics), step if isinstance(step, int) else 0, _unix(stamp), -1)
+        held.add(numbers(metrics), step if isinstance(step, int) else 0, unix(stamp), -1)
         if held.cells > CELLS:
             yield from held.points(held.steps(), run=run)
             held = Scattered()
     yield from held.points(held.steps(), run=run)
 
 
-def _unix(stamp: object) -> float:
+def unix(stamp: object) -> float:
     """Unix seconds of a time in ISO form, which is UTC where it names no zone; NaN where it is none."""
     try:
         moment = datetime.fromisoformat(str(stamp))

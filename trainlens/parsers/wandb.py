@@ -24,8 +24,8 @@ from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Event, Fact, Floats, Ints, Note, Place, Value
 from trainlens.parsers import _columns
 from trainlens.parsers._json_documents import flat
-from trainlens.parsers._scattered import Scattered
-from trainlens.parsers._wandb_frames import HEADER, MAGIC, Frames
+from trainlens.parsers._scattered import Scattered, moments
+from trainlens.parsers._wandb_frames import HEADER, MAGIC, Frames, remarks
 from trainlens.parsers._wandb_records import MalformedError, Names, Record, parse
 from trainlens.sources import Source
 
@@ -82,7 +82,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     yield from rows.told()
     yield from (_ending(record, rows.last_step, place) for record, place in exits)
     ended |= bool(exits)
-    yield from _notes(frames, malformed, ended)
+    yield from remarks(frames, malformed, ended)
     if not source.compressed:
         yield Checkpoint(frames.end, {"ended": ended, **rows.state()})
 
@@ -155,12 +155,7 @@ class _Rows:
         """The step of each sample, by its time; None where there is no history to tell it."""
         if self.last_step is not None:
             step, time = np.append(self.last_step, step), np.append(self.last_time, time)
-        known = np.isfinite(time)
-        if not known.any():
-            return None
-        clock = np.maximum.accumulate(time[known])
-        moments: Ints = np.floor(np.interp(samples.times(), clock, step[known])).astype(np.int64)
-        return moments
+        return moments(samples.times(), step, time)
 
 
 def _axis(history: Scattered) -> str:
@@ -193,19 +188,3 @@ def _ending(record: Record, step: int | None, place: Place) -> Event:
         return Event("run-end", "W&B recorded exit code 0", step, place=place)
     why = ", as after Ctrl-C (KeyboardInterrupt)" if record.code == _INTERRUPTED else ""
     return Event("exit-code", f"W&B recorded exit code {record.code}{why}", step, place=place)
-
-
-def _notes(frames: Frames, malformed: list[int], ended: bool) -> Iterator[Note]:
-    if frames.bad:
-        message = f"{frames.bad:,} pieces with a wrong checksum were left out"
-        yield Note("checksum", message, byte=frames.first_bad, count=frames.bad)
-    if count := frames.damaged + len(malformed):
-        first = min([*malformed, frames.first_bad] if frames.first_bad >= 0 else malformed)
-        message = f"{count:,} damaged places, whose records were left out; the first is byte {first:,}"
-        yield Note("damaged", message, byte=first, count=count)
-    if not ended:
-        where = "ends inside a record" if frames.cut else "ends"
-        message = f"the file {where} without a record of the exit: the run goes on, was killed, or was copied early"
-        yield Note("cut-off", message, byte=frames.end)
-    elif frames.cut:
-        yield Note("cut-off", "the file ends inside a record, behind that of the exit", byte=frames.end)
