@@ -48,7 +48,7 @@ def test_links_keep_their_names_and_loops_end(tmp_path: Path) -> None:
 
 def test_what_the_wandb_client_writes_about_itself_is_left_out(tmp_path: Path) -> None:
     run = "wandb/offline-run-20240214_191836-ab"
-    own = [f"{run}/files/wandb-{name}.json" for name in ("metadata", "summary")]
+    own = [f"{run}/files/wandb-summary.json", "swanlog/run-20261201_031508-ab/debug/debug.log"]
     own += ["wandb/debug-internal.log", f"{run}/logs/debug.log", f"{run}/logs/debug-core.log"]
     lay(tmp_path, *own, f"{run}/run-ab.wandb", f"{run}/files/output.log", "debug.log", "cache/core.log")
     (tmp_path / run / "logs" / "debug-linked.log").symlink_to(tmp_path / "cache" / "core.log")

@@ -85,7 +85,9 @@ def test_runs_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_deleted_runs_are_left_out(tmp_path: Path) -> None:
-    assert read(store(tmp_path / "mlflow.db", metrics=losses(A, 2), params=[(A, "lr", "1")], stage="deleted")) == []
+    (note,) = read(store(tmp_path / "mlflow.db", metrics=losses(A, 2), params=[(A, "lr", "1")], stage="deleted"))
+    assert isinstance(note, Note)
+    assert "1 run is deleted in MLflow" in note.message
 
 
 def test_many_rows_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,12 @@
 """W&B run files (`run-ID.wandb`), as every run writes one, online or offline: history, system metrics, settings, end.
 
-The step is the one that the training loop logs ("train/global_step", "iter") where most rows hold it, else W&B's own
-`_step`, which counts calls. Numbers inside logged dictionaries are joined by "/"; pictures, tables and histograms are
-left out. System metrics are named as W&B shows them ("system.gpu.0.powerWatts"), without those of single CPU cores;
-they bear no step, so each gets that of its moment, between the rows before and after it. The record of the exit tells
-how the run ended; the console lines are left to `files/output.log`.
+The step is the one that `define_metric` names or the training loop logs ("train/global_step", "iter") where most rows
+hold it, else W&B's own `_step`, which counts calls; a metric that was given steps of its own keeps them. Numbers inside
+logged dictionaries are joined by "/"; pictures, tables and histograms are left out.
+
+System metrics are named as W&B shows them ("system.gpu.0.powerWatts"), without those of single CPU cores; they bear no
+step, so each gets that of its moment, between the rows before and after it. The record of the exit tells how the run
+ended; the console lines are left to `files/output.log`.
 
 The format: https://github.com/wandb/wandb/blob/main/wandb/proto/wandb_internal.proto.
 """
@@ -12,7 +14,7 @@ The format: https://github.com/wandb/wandb/blob/main/wandb/proto/wandb_internal.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -57,7 +59,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     if not HEADER.startswith(head):
         _refuse(head, source.name)
     frames, rows = Frames(source), _Rows()
-    ended, exits, malformed = False, list[tuple[Record, Place]](), list[int]()
+    ended, exits, malformed, media = False, list[tuple[Record, Place]](), list[int](), 0
     if since is not None:
         frames.end, state = since.offset, dict(since.state)
         ended = bool(state.pop("ended"))
@@ -73,6 +75,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
             continue
         place = Place(source.name, byte=at)
         yield from _facts(record, facts, place)
+        media += record.media
         if record.kind == "exit":
             exits.append((record, place))
         elif record.kind == "preempting" or rows.add(record, at) > CELLS:
@@ -82,6 +85,8 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     yield from rows.told()
     yield from (_ending(record, rows.last_step, place) for record, place in exits)
     ended |= bool(exits)
+    if media:
+        yield Note("limit", f"{media:,} pictures, tables or histograms are no curves and were left out", count=media)
     yield from remarks(frames, malformed, ended)
     if not source.compressed:
         yield Checkpoint(frames.end, {"ended": ended, **rows.state()})
@@ -102,12 +107,15 @@ def _refuse(head: bytes, name: str) -> None:
 class _Rows:
     """Collects rows and samples and tells them as points. The rest is what later rows need of earlier ones.
 
-    `axis` names the column that counts the steps, None as long as no row was seen.
+    `axis` names the column that counts the steps, None as long as no row was seen. `defined` has the columns that
+    `define_metric` gave to metrics, `last` the last step of each such column.
     """
 
     axis: str | None = None
     last_step: int | None = None
     last_time: float = float("nan")
+    defined: dict[str, str] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
     history: Scattered = field(default_factory=Scattered)
     samples: Scattered = field(default_factory=Scattered)
 
@@ -123,6 +131,8 @@ class _Rows:
         elif record.kind == "stats":
             cells = {f"system.{name}": value for name, value in record.cells.items() if not _CORE.match(name)}
             self.samples.add(cells, 0, record.time, at)
+        elif record.kind == "axis":
+            self.defined[record.axis[0]] = record.axis[1]
         return self.history.cells + self.samples.cells
 
     def told(self) -> Iterator[Batch]:
@@ -131,9 +141,9 @@ class _Rows:
         self.history, self.samples = Scattered(), Scattered()
         step, time = history.steps(), history.times()
         if len(history):
-            self.axis = self.axis or _axis(history)
+            self.axis = self.axis or _axis(history, self._covered(history))
             step = self._steps(history, step)
-            yield from history.points(step, without=(self.axis,))
+            yield from self._history(history, step)
         if len(samples):
             yield from samples.points(self._moments(samples, step, time))
         if len(history):
@@ -142,7 +152,36 @@ class _Rows:
             self.last_time = float(known[-1]) if len(known) else self.last_time
 
     def state(self) -> dict[str, Any]:
-        return {"axis": self.axis, "last_step": self.last_step, "last_time": self.last_time}
+        known = {"axis": self.axis, "last_step": self.last_step, "last_time": self.last_time}
+        return {**known, "defined": dict(self.defined), "last": dict(self.last)}
+
+    def _history(self, history: Scattered, step: Ints) -> Iterator[Batch]:
+        """The points of the rows: at the steps of the run, or at those that a metric has for itself."""
+        own: dict[str, list[str]] = {}
+        for name in history.columns:
+            column = _given(name, self.defined)
+            if column not in (None, self.axis, name) and column in history.columns and _counts(history, column):
+                own.setdefault(column, []).append(name)
+        without = {self.axis or "", *own, *(name for names in own.values() for name in names)}
+        yield from history.points(step, without=without)
+        for column, names in own.items():
+            cells = {column: history.full(column)}
+            steps = _columns.filled_steps(cells, _columns.Axes(step=column), after=self.last.get(column))
+            if steps is not None:
+                self.last[column] = int(steps[-1])
+                yield from history.points(steps, without=history.columns.keys() - set(names))
+
+    def _covered(self, history: Scattered) -> str | None:
+        """The column that `define_metric` gave to most points as their steps."""
+        weights, whole = dict[str, int](), 0
+        for name, column in history.columns.items():
+            steps = _given(name, self.defined)
+            if name not in self.defined.values():
+                whole += len(column.value)
+            if steps not in (None, name):
+                weights[steps] = weights.get(steps, 0) + len(column.value)
+        most = max(sorted(weights), key=lambda one: weights[one], default=None)
+        return most if most is not None and 2 * weights[most] > whole else None
 
     def _steps(self, history: Scattered, own: Ints) -> Ints:
         if self.axis == _OWN_STEP or self.axis not in history.columns:
@@ -158,11 +197,29 @@ class _Rows:
         return moments(samples.times(), step, time)
 
 
-def _axis(history: Scattered) -> str:
-    """The column that counts training steps: most rows have it and it never begins anew, as one within epochs does."""
+def _given(name: str, defined: Mapping[str, str]) -> str | None:
+    """The column of steps that a metric was given: under its whole name, else under the longest beginning of it."""
+    if name in defined:
+        return defined[name]
+    fitting = [one for one in defined if one.endswith("*") and name.startswith(one[:-1])]
+    return defined[max(fitting, key=len)] if fitting else None
+
+
+def _counts(history: Scattered, name: str) -> bool:
+    """Whether a column holds whole numbers that are no epochs."""
+    value = np.array(history.columns[name].value, np.float64)
+    whole = bool((np.isfinite(value) & (value == np.floor(value))).all())
+    return whole and not _columns.plain(name.rpartition("/")[2]).startswith("epoch")
+
+
+def _axis(history: Scattered, given: str | None = None) -> str:
+    """The column that counts training steps: most rows have it and it never begins anew, as one within epochs does.
+
+    `given` is the one that `define_metric` names, whatever it is called.
+    """
     chosen = _columns.axes([*history.columns, _OWN_STEP])
-    for name in (chosen.step, *chosen.also):
-        if name is None or name == _OWN_STEP or catalog.axis(name) != "step":
+    for name in (given, chosen.step, *chosen.also):
+        if name not in history.columns or (catalog.axis(name) != "step" and name != given):
             continue
         value = np.array(history.columns[name].value, np.float64)
         if 2 * len(value) < len(history) or not (np.isfinite(value) & (value == np.floor(value))).all():
