@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
@@ -26,6 +26,7 @@ from trainlens.model import (
     Points,
     Run,
     SourceReport,
+    Value,
 )
 from trainlens.sources import Source
 from trainlens.store.cache import cached
@@ -151,7 +152,7 @@ class Builder:
         for file in files:
             file.index = position[file.index]
         belongs = {name, ""} if only_named else {name}
-        facts = [fact for _, reading in readings for fact in reading.facts if fact.run in belongs]
+        facts = _stated([reading for _, reading in readings], belongs)
         events = [event for _, reading in readings for event in reading.events if event.run in belongs]
         parts = stretches(files[0], events, facts) if len(files) == 1 else []
         if len(parts) < 2:
@@ -181,6 +182,17 @@ class Builder:
             attempts=judged.attempts,
             ongoing=_ongoing(readings, judged),
         )
+
+
+def _stated(readings: Sequence[_Reading], belongs: Collection[str]) -> list[Fact]:
+    """The facts of these runs; one that another source states too is kept once."""
+    known: set[tuple[str, type, Value]] = set()
+    found: list[Fact] = []
+    for reading in readings:
+        own = [fact for fact in reading.facts if fact.run in belongs]
+        found += [fact for fact in own if (fact.name, type(fact.value), fact.value) not in known]
+        known |= {(fact.name, type(fact.value), fact.value) for fact in own}
+    return found
 
 
 def _file(index: int, reading: _Reading, run: str) -> File:
