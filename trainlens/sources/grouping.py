@@ -37,7 +37,7 @@ Directory = tuple[str, ...]  # parts of a path below the root
 _SPLITS = ("train", "training", "val", "valid", "validation", "eval", "evaluation", "test", "dev")
 _NEUTRAL = re.compile(
     r"(logs?|tensorboard(_logs)?|tb(_logs)?|events|runs|logging|wandb|files|metrics|summaries|lightning_logs|csv_logs|"
-    r"trainer|output|results|plots|swanlog|console)$"
+    r"trainer|output|results|plots|swanlog|console|aux)$"
 )
 _NUMBERED = re.compile(r"version_\d+$|run-\d{8}_\d{6}-|offline-run-")  # Lightning, W&B: of several each is a run
 _TRACKED = re.compile(r"run-\d{8}_\d{6}-")  # SwanLab: below "logs" a directory for each curve
