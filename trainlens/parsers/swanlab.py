@@ -80,7 +80,7 @@ def _tag(path: Path) -> str:
         return folder
     run, database = path.parents[2], path.parents[3] / _DATABASE
     try:
-        written = tuple(one.stat().st_mtime_ns for one in (database, *_sqlite.logs(database)))
+        written = _sqlite.written(database)
     except OSError:
         return (folder.isdigit() and _numbered(run).get(int(folder))) or unquote(folder)
     return _names(database, written).get((run.name, folder), unquote(folder))
@@ -105,7 +105,7 @@ def _names(database: Path, written: tuple[int, ...]) -> dict[tuple[str, str], st
     """Run and folder → the name of the curve; empty where the database cannot be read."""
     query = "SELECT run_id, folder, tag.name FROM tag JOIN experiment ON tag.experiment_id = experiment.id"
     try:
-        with _sqlite.copied(database) as connection:
+        with _sqlite.connected(database) as connection:
             return {(str(run), str(folder)): str(name) for run, folder, name in connection.execute(query)}
     except (sqlite3.Error, OSError):
         return {}
