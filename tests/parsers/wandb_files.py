@@ -65,6 +65,17 @@ def axis(name: str, steps: str) -> bytes:
     return message(12, message(2 if name.endswith("*") else 1, name.encode()) + message(4, steps.encode()))
 
 
+def environment(*parts: tuple[int, str | int]) -> bytes:
+    """Fields of the record of the machine, by their numbers; 9 is the commit."""
+    told = b""
+    for number, part in parts:
+        if isinstance(part, int):
+            told += whole(number, part)
+        else:
+            told += message(number, message(2, part.encode()) if number == 9 else part.encode())
+    return message(26, told)
+
+
 def exited(code: int) -> bytes:
     return message(18, (whole(1, code) if code else b"") + whole(2, 60))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -109,7 +109,13 @@ def _samples(run: str, rows: Iterator[tuple[int, int, str, Any]], clock: _Clock,
     steps = np.concatenate([np.empty(0, np.int64), *clock.steps])
     times = np.concatenate([np.empty(0), *clock.times])
     for held in _rows(rows, bad):
-        yield from held.points(moments(held.times(), steps, times), run=run)
+        for one in held.points(moments(held.times(), steps, times), run=run):
+            yield replace(one, unit=hardware_unit(one.tag))
+
+
+def hardware_unit(tag: str) -> str:
+    """The unit of a hardware sample where its name does not say it."""
+    return "GiB" if tag.startswith("gpu/") and tag.endswith(("/allocated_memory", "/total_memory")) else ""
 
 
 def _rows(rows: Iterator[tuple[int, int, str, Any]], bad: list[int]) -> Iterator[Scattered]:

@@ -21,7 +21,7 @@ from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Fact, Floats, Ints, Place, Points
 from trainlens.parsers._json_documents import flat
 from trainlens.parsers._scattered import NON_FINITE
-from trainlens.parsers.trackio import called, unix
+from trainlens.parsers.trackio import called, hardware_unit, unix
 from trainlens.sources import Source
 
 MAGIC = b"PAR1"
@@ -81,7 +81,9 @@ def _points(table: pa.Table, names: dict[tuple[str, str], str]) -> Iterator[Poin
         for tag, value, present in cells:
             at = np.flatnonzero(mine & present)
             if len(at):
-                yield Points(tag, None if step is None else step[at], value[at], time[at], run=run)
+                own = None if step is None else step[at]
+                unit = hardware_unit(tag) if step is None else ""
+                yield Points(tag, own, value[at], time[at], run=run, unit=unit)
 
 
 def _columns(name: str, column: pa.ChunkedArray) -> Iterator[tuple[str, Floats, Any]]:

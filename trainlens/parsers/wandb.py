@@ -160,12 +160,13 @@ class _Rows:
         own: dict[str, list[str]] = {}
         for name in history.columns:
             column = _given(name, self.defined)
-            if column not in (None, self.axis, name) and column in history.columns and _counts(history, column):
+            if column not in (None, self.axis, name) and (column in self.last or _counts(history, column)):
                 own.setdefault(column, []).append(name)
         without = {self.axis or "", *own, *(name for names in own.values() for name in names)}
         yield from history.points(step, without=without)
         for column, names in own.items():
-            cells = {column: history.full(column)}
+            missing = np.full(len(history), np.nan)
+            cells = {column: history.full(column) if column in history.columns else missing}
             steps = _columns.filled_steps(cells, _columns.Axes(step=column), after=self.last.get(column))
             if steps is not None:
                 self.last[column] = int(steps[-1])
@@ -206,7 +207,9 @@ def _given(name: str, defined: Mapping[str, str]) -> str | None:
 
 
 def _counts(history: Scattered, name: str) -> bool:
-    """Whether a column holds whole numbers that are no epochs."""
+    """Whether a column is there and holds whole numbers that are no epochs."""
+    if name not in history.columns:
+        return False
     value = np.array(history.columns[name].value, np.float64)
     whole = bool((np.isfinite(value) & (value == np.floor(value))).all())
     return whole and not _columns.plain(name.rpartition("/")[2]).startswith("epoch")
