@@ -28,6 +28,8 @@ from tests.parsers.wandb_files import (
 from trainlens.errors import InputError
 from trainlens.model import Fact
 from trainlens.parsers import wandb
+from trainlens.parsers._wandb_layouts import Layouts
+from trainlens.parsers._wandb_records import Names, Record, parse
 
 OLD = [
     row({"loss": "2.5", "_step": "0", "_timestamp": f"{START}.0", "_runtime": "1.5"}),
@@ -105,6 +107,53 @@ def test_numbers_in_a_dictionary() -> None:
         "train/opt/lr": [(2, 1e-3)],
         "train/x": [(2, pytest.approx(math.nan, nan_ok=True))],
     }
+
+
+CELLS = st.sampled_from(
+    ["1", "-2.5", "1e-3", "NaN", '"word"', '{"x": 2}', "123456789.25", "0", "1.5E+300", "-", "true"]
+)
+ROWS = st.lists(
+    st.tuples(
+        st.dictionaries(st.sampled_from(["loss", "_wandb", "_step", "_timestamp", "_runtime", "a", "b"]), CELLS),
+        st.integers(0, 300),
+        st.integers(1, 5),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(ROWS, st.booleans())
+def test_rows_of_one_layout_read_as_rows_read_one_by_one(
+    told: list[tuple[dict[str, str], int, int]], nested: bool
+) -> None:
+    records = [row(cells, step + 70 * at, nested=nested) for cells, step, often in told for at in range(often)]
+    content = run_file([*records, DONE])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Layouts, "fit", lambda *_: None)
+        slow = batches(wandb, content)
+    fast = batches(wandb, content)
+    assert repr(table(fast)) == repr(table(slow))
+    assert [None if one.time is None else repr(one.time.tolist()) for one in points(fast)] == [
+        None if one.time is None else repr(one.time.tolist()) for one in points(slow)
+    ]
+    assert lines(wandb, content) == {
+        tag: [at for one in points(slow) if one.tag == tag and one.origin is not None for at in one.origin.tolist()]
+        for tag in table(slow)
+    }
+
+
+def test_long_runs_of_one_layout_are_read_by_their_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = run_file([*(row({"loss": f"{at}.5", "_step": str(at)}, at) for at in range(100)), DONE])
+    seen: list[bytes] = []
+
+    def parsed(payload: bytes, names: Names) -> Record | None:
+        seen.append(payload)
+        return parse(payload, names)
+
+    monkeypatch.setattr(wandb, "parse", parsed)
+    assert rows(wandb, content)["loss"] == [(at, at + 0.5) for at in range(100)]
+    assert len(seen) < 6
 
 
 # ---- which column counts the steps -----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from typing import Any
 from trainlens.parsers._event_record import MalformedError, fields
 from trainlens.parsers._json_rows import decoded
 from trainlens.parsers._scattered import MEDIA, NON_FINITE, Cells, numbers
+from trainlens.parsers._wandb_layouts import Layouts
 
 __all__ = ["MalformedError", "Names", "Record", "parse", "signed", "timestamp"]
 
@@ -50,6 +51,7 @@ class Names:
     """Names by their bytes: every row repeats them, so each is decoded once."""
 
     known: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
+    layouts: Layouts = field(default_factory=Layouts)
 
     def of(self, raw: bytes) -> tuple[str, ...]:
         """The parts of a name from the bytes of its `key` or `nested_key` fields."""
@@ -66,7 +68,9 @@ def parse(payload: bytes, names: Names) -> Record | None:
             continue
         body = payload[start:end]
         if number == _HISTORY:
-            return _history(body, names)
+            record = _history(body, names)
+            names.layouts.learn(payload, names.known)
+            return record
         if number == _STATS:
             return _stats(body, names)
         if number == _CONFIG:

@@ -28,6 +28,7 @@ from trainlens.parsers import _columns
 from trainlens.parsers._json_documents import flat
 from trainlens.parsers._scattered import Scattered, moments
 from trainlens.parsers._wandb_frames import HEADER, MAGIC, Frames, remarks
+from trainlens.parsers._wandb_layouts import Block, Layout
 from trainlens.parsers._wandb_records import MalformedError, Names, Record, parse
 from trainlens.sources import Source
 
@@ -66,6 +67,10 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
         rows = _Rows(**cast(dict[str, Any], state))
     names, facts = Names(), dict[str, Value]()
     for at, payload in frames:
+        if fitting := names.layouts.fit(payload):
+            if rows.add_fitting(*fitting, at) > CELLS:
+                yield from rows.told()
+            continue
         try:
             record = parse(payload, names)
         except MalformedError:
@@ -118,11 +123,36 @@ class _Rows:
     last: dict[str, int] = field(default_factory=dict)
     history: Scattered = field(default_factory=Scattered)
     samples: Scattered = field(default_factory=Scattered)
+    block: Block | None = None  # rows of one layout that are not yet in the history
+
+    def add_fitting(self, layout: Layout, groups: tuple[bytes, ...], at: int) -> int:
+        """Takes a row of a known layout that begins at byte `at`. Returns how many cells wait to be told."""
+        if self.block is None or self.block.layout is not layout:
+            self._settle()
+            self.block = Block(layout)
+        self.block.add(groups, at)
+        return self.history.cells + self.samples.cells + len(self.block.rows) * len(layout.names)
+
+    def _settle(self) -> None:
+        """Puts the rows of the block into the history."""
+        block, self.block = self.block, None
+        if block is None:
+            return
+        cells = block.columns()
+        own, clock = cells.pop(_OWN_STEP, None), cells.pop(_CLOCK, None)
+        step = block.own_steps() if own is None or not (np.abs(own) < 1 << 62).all() else own.astype(np.int64)
+        if clock is not None and np.isfinite(clock).all():
+            cells.pop(_RUNTIME, None)
+        kept = {name: column for name, column in cells.items() if not name.startswith("_wandb")}
+        self.history.add_block(kept, step, np.full(len(step), np.nan) if clock is None else clock, block.origin)
 
     def add(self, record: Record, at: int) -> int:
         """Takes the row or sample of a record that begins at byte `at`. Returns how many cells wait to be told."""
         if record.kind == "history":
-            cells = {name: value for name, value in record.cells.items() if not name.startswith("_wandb")}
+            self._settle()
+            cells = record.cells
+            if any(name.startswith("_wandb") for name in cells):
+                cells = {name: value for name, value in cells.items() if not name.startswith("_wandb")}
             own, clock = cells.pop(_OWN_STEP, None), cells.pop(_CLOCK, float("nan"))
             if np.isfinite(clock):
                 cells.pop(_RUNTIME, None)
@@ -137,6 +167,7 @@ class _Rows:
 
     def told(self) -> Iterator[Batch]:
         """The points of all that was taken since the last time."""
+        self._settle()
         history, samples = self.history, self.samples
         self.history, self.samples = Scattered(), Scattered()
         step, time = history.steps(), history.times()
