@@ -26,7 +26,6 @@ def archive(*names: str) -> bytes:
 @pytest.mark.parametrize(
     ("content", "name", "what", "way"),
     [
-        (archive("messages.json", "experiment.json"), "ab.zip", "Comet", "comet upload"),
         (archive("offline-1/task.json", "offline-1/metrics.jsonl"), "ab.zip", "ClearML", "import_offline_session"),
         (NEPTUNE, "data-1.log", "Neptune", "neptune sync"),
     ],

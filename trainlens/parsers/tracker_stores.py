@@ -1,9 +1,8 @@
-"""Stores of trackers that only their own tools open: Aim, Comet, Neptune, ClearML offline. Refused with the way out.
+"""Stores of trackers that only their own tools open: Aim, Neptune and ClearML offline. Refused with the way out.
 
-Aim keeps its numbers in RocksDB, Comet and ClearML in a zip to be uploaded, Neptune in a queue of operations.
+Aim keeps its numbers in RocksDB, ClearML in a zip to be uploaded, Neptune in a queue of operations.
 
 The tools: https://aimstack.readthedocs.io/en/latest/using/query_runs.html,
-https://www.comet.com/docs/v2/guides/experiment-management/offline-experiments,
 https://docs.neptune.ai/usage/offline, https://clear.ml/docs/latest/docs/guides/set_offline.
 """
 
@@ -23,7 +22,6 @@ _ZIP = b"PK\x03\x04"
 _NEPTUNE = re.compile(rb'\s*\{"obj": ?\{"type": ?"(AssignFloat|LogFloats|AssignString|AssignInt|AssignDatetime)"')
 _WAYS = {
     "an Aim repository": 'Export it with `aim`: Repo(PATH).query_metrics("").collect() gives a table; .to_csv(FILE)',
-    "an offline experiment of Comet": "`comet upload FILE` uploads it; then download the metrics as CSV",
     "an offline run of Neptune": "`neptune sync` uploads it; then fetch_values().to_csv(FILE)",
     "an offline session of ClearML": "Task.import_offline_session(FILE) uploads it; then download the scalars as CSV",
 }
@@ -48,8 +46,6 @@ def _kind(head: bytes, path: Path) -> str:
         return "an Aim repository" if of_aim else ""
     if head.startswith(_ZIP):
         names = _names(head)
-        if "messages.json" in names or "experiment.json" in names:
-            return "an offline experiment of Comet"
         return "an offline session of ClearML" if names & {"task.json", "log.jsonl", "metrics.jsonl"} else ""
     return "an offline run of Neptune" if _NEPTUNE.match(head) and path.suffix == ".log" else ""
 
