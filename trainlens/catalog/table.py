@@ -102,7 +102,7 @@ TABLE: tuple[tuple[Metric, str], ...] = (
     (
         Metric("gpu/utilization", "share", "higher", "utilization", "efficiency"),
         "gpuutilization gpuutil utilizationgpu gpugpu systemgpugpu systemgpu util gpusutil gpuusage "
-        "systemgpuutilization systemgpuutilizationpercentage gpusm sm swanlabgpu",
+        "systemgpuutilization systemgpuutilizationpercentage sysgpugpuutilization gpusm sm swanlabgpu",
     ),
     (
         Metric("gpu/memory_used", "bytes", "none", "memory", "resources"),

@@ -41,7 +41,7 @@ _NEUTRAL = re.compile(
 )
 _NUMBERED = re.compile(r"version_\d+$|run-\d{8}_\d{6}-|offline-run-")  # Lightning, W&B: of several each is a run
 _TRACKED = re.compile(r"run-\d{8}_\d{6}-")  # SwanLab: below "logs" a directory for each curve
-_WANDB = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-(\w+)$")
+_WANDB = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-([\w.-]+)$")
 _SNAPSHOT = re.compile(r"(?:.*__)?(checkpoint|ckpt|step|global_step)[-_]?\d+$", re.I)
 _TIME = re.compile(r"\d{9,11}(\.\d+)?$")  # SummaryWriter.add_hparams
 _MLFLOW = re.compile(r"[0-9a-f]{32}$")
