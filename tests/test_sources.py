@@ -48,7 +48,7 @@ def test_links_keep_their_names_and_loops_end(tmp_path: Path) -> None:
 
 def test_what_the_wandb_client_writes_about_itself_is_left_out(tmp_path: Path) -> None:
     run = "wandb/offline-run-20240214_191836-ab"
-    own = [f"{run}/files/wandb-{name}.json" for name in ("metadata", "summary")]
+    own = [f"{run}/files/wandb-summary.json", "swanlog/run-20261201_031508-ab/debug/debug.log"]
     own += ["wandb/debug-internal.log", f"{run}/logs/debug.log", f"{run}/logs/debug-core.log"]
     lay(tmp_path, *own, f"{run}/run-ab.wandb", f"{run}/files/output.log", "debug.log", "cache/core.log")
     (tmp_path / run / "logs" / "debug-linked.log").symlink_to(tmp_path / "cache" / "core.log")
@@ -223,10 +223,10 @@ def test_a_single_file_is_a_run_of_its_name(tmp_path: Path) -> None:
 
 
 def test_a_resumed_wandb_run_is_one_run(tmp_path: Path) -> None:
-    places = ["run-20240216_000000-ab", "offline-run-20240215_000000-ab", "run-20240214_000000-cd"]
+    places = ["run-20240216_000000-my-ab", "offline-run-20240215_000000-my-ab", "run-20240214_000000-cd"]
     files = [(Source.of(lay(tmp_path, f"{place}/x.wandb") / place / "x.wandb", f"{place}/x.wandb")) for place in places]
     runs = {run.name: len(run.files) for run in group([(source, "wandb") for source in files], tmp_path)}
-    assert runs == {"offline-run-20240215_000000-ab": 2, "run-20240214_000000-cd": 1}
+    assert runs == {"offline-run-20240215_000000-my-ab": 2, "run-20240214_000000-cd": 1}
     assert len(group([(source, "swanlab") for source in files], tmp_path)) == 3
 
 

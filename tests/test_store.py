@@ -287,6 +287,45 @@ def test_two_tellings_that_differ_are_kept_once_and_noted() -> None:
     assert "log.csv" in run.notes[0].message
 
 
+def told(*files: tuple[str, str, Sequence[Batch]]) -> list[Run]:
+    """The runs of files of several formats: (name, format, batches)."""
+    builder = Builder("run", "/run")
+    for name, form, found in files:
+        builder.add(Source(Path("/run", name), name, 1), form, "", found)
+    return builder.runs()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_console_beside_a_tracker_is_the_same_run_and_the_fuller_telling_is_kept(turned: bool) -> None:
+    console = "output.log", "key-value-text", [points(range(10, 5000, 10), [0.5] * 499)]
+    curve, lr = points(range(0, 5001, 250), [0.5] * 21), points(range(0, 5001, 5), [1.0] * 1001, tag="lr")
+    tracker = "run-a.wandb", "wandb", [curve, lr] if turned else [curve]
+    (run,) = told(console, tracker)
+    assert loss(run).step.tolist() == list(range(0, 5001, 10))
+    assert np.bincount(loss(run).source).tolist() == [499, 2]
+    assert (kinds(run), len(run.attempts)) == ([], 1)
+
+
+def test_one_curve_told_by_three_trackers_is_told_once() -> None:
+    rows, steps = falling(200), range(200)
+    events = (
+        "events",
+        "tensorboard",
+        [points(steps, np.array(rows, np.float32).tolist(), time=(START + np.arange(200.0)).tolist())],
+    )
+    tracker = "run-a.wandb", "wandb", [points(steps, rows, time=(START + 0.1 + np.arange(200.0)).tolist())]
+    (run,) = told(events, tracker, ("log.jsonl", "jsonl", [points(range(150), rows[:150])]))
+    assert (len(loss(run)), len(run.series)) == (200, 1)
+    assert kinds(run) == []
+
+
+def test_a_fact_that_two_sources_state_is_one() -> None:
+    both = ["config.yaml", "run-a.wandb"]
+    stated: list[Batch] = [Fact("lr", 0.1), Fact("on", 1)]
+    (run,) = told(*((name, name, [points([0], [1.0], tag=name), *stated]) for name in both))
+    assert [(fact.name, fact.value) for fact in run.facts] == [("lr", 0.1), ("on", 1)]
+
+
 def test_one_quantity_under_two_tags_is_judged_once() -> None:
     run = one(points(range(50), falling(50)), points(range(50), falling(50), tag="lm loss"))
     assert [series.about.role for series in run.series] in (["other", "loss"], ["loss", "other"])

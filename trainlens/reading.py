@@ -180,11 +180,17 @@ def read_run(files: RunFiles, settings: Settings) -> tuple[list[Run], list[Sourc
         )
         if problems and not points:
             unread.append(_not_read(file.source, file.format, problems[0]))
-    runs = [run for run in builder.runs() if run.series or run.events]
+    built = builder.runs()
+    runs = [run for run in built if run.series or run.events]
     if not runs and not unread:
-        reason = "no points, no events: nothing to judge"
+        said = {one.path: _said(one) for run in built for one in run.sources}
         unread += [
-            replace(_not_read(file.source, file.format, f"{reason} (read as {file.format})"), state="ignored")
+            replace(
+                _not_read(
+                    file.source, file.format, f"{said.get(file.source.name) or _NOTHING} (read as {file.format})"
+                ),
+                state="ignored",
+            )
             for file in files.files
         ]
     return runs, unread
@@ -232,5 +238,13 @@ def refuse_unmatched(settings: Settings, tags: Collection[str]) -> None:
             raise SettingsError(f"nothing logged is called {raw!r}", where="--map", hint=nearest(raw, tags))
 
 
+_NOTHING = "no points, no events: nothing to judge"
+
+
+def _said(report: SourceReport) -> str:
+    """What the notes say besides that there are no points."""
+    return "; ".join(note.message for note in report.notes if note.kind != "no-points")
+
+
 def _what_notes_say(report: SourceReport) -> str:
-    return "; ".join(note.message for note in report.notes) or "no points, no events: nothing to judge"
+    return "; ".join(note.message for note in report.notes) or _NOTHING

@@ -10,7 +10,7 @@ import pytest
 from tests.parsers.door import points, table
 from trainlens.errors import InputError
 from trainlens.model import Batch, Event, Fact, Note
-from trainlens.parsers import mlflow_db
+from trainlens.parsers import _sqlite, mlflow_db
 from trainlens.sources import Source
 
 SCHEMA = """
@@ -85,7 +85,9 @@ def test_runs_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_deleted_runs_are_left_out(tmp_path: Path) -> None:
-    assert read(store(tmp_path / "mlflow.db", metrics=losses(A, 2), params=[(A, "lr", "1")], stage="deleted")) == []
+    (note,) = read(store(tmp_path / "mlflow.db", metrics=losses(A, 2), params=[(A, "lr", "1")], stage="deleted"))
+    assert isinstance(note, Note)
+    assert "1 run is deleted in MLflow" in note.message
 
 
 def test_many_rows_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,14 +118,54 @@ def test_how_a_run_ended(tmp_path: Path, status: str, kinds: list[str]) -> None:
     assert all((one.run, one.time) == ("one", 1_760_000_060.0) for one in found)
 
 
-def test_nothing_is_made_or_changed_beside_it(tmp_path: Path) -> None:
+def test_rows_that_wait_in_the_log_are_read_and_nothing_is_made_or_changed_beside_it(tmp_path: Path) -> None:
     path = store(tmp_path / "mlflow.db", metrics=losses(A, 3))
-    before = path.read_bytes()
+    writer = sqlite3.connect(path)
+    writer.executescript("PRAGMA journal_mode = wal; PRAGMA wal_autocheckpoint = 0;")
+    writer.execute("INSERT INTO metrics VALUES ('late', 7.5, ?, ?, 9, 0)", (START, A))
+    writer.commit()
+    writer.execute("INSERT INTO metrics VALUES ('open', 1, ?, ?, 1, 0)", (START, A))  # never committed
+    before = {one.name: one.read_bytes() for one in tmp_path.iterdir() if not one.name.endswith("-shm")}
+    assert set(before) == {"mlflow.db", "mlflow.db-wal"}
+    found = table(read(path))
+    assert (len(found["train/loss"]), found["late"], "open" in found) == (3, [(9, 7.5)], False)
+    assert {one.name: one.read_bytes() for one in tmp_path.iterdir() if not one.name.endswith("-shm")} == before
+    writer.close()
+
+
+def test_a_log_beside_a_database_too_large_to_copy_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = store(tmp_path / "mlflow.db", metrics=losses(A, 3))
     (tmp_path / "mlflow.db-wal").write_bytes(b"newer rows")
+    monkeypatch.setattr(_sqlite, "LARGEST", 100)
     (note,) = [one for one in read(path) if isinstance(one, Note)]
     assert (note.kind, "mlflow.db-wal" in note.message) == ("limit", True)
-    assert path.read_bytes() == before
     assert {one.name for one in tmp_path.iterdir()} == {"mlflow.db", "mlflow.db-wal"}
+
+
+def test_a_locked_database_is_read(tmp_path: Path) -> None:
+    path = store(tmp_path / "mlflow.db", metrics=losses(A, 3))
+    writer = sqlite3.connect(path)
+    writer.execute("BEGIN EXCLUSIVE")
+    assert len(table(read(path))["train/loss"]) == 3
+    writer.close()
+
+
+def test_runs_that_share_a_metric_and_cells_of_other_types(tmp_path: Path) -> None:
+    runs = [(A, "one", "FINISHED"), (B, "two", "RUNNING")]
+    metrics = [row for pair in zip(losses(A, 3), losses(B, 3), strict=True) for row in pair]
+    path = store(tmp_path / "mlflow.db", runs=runs, metrics=[*metrics, (A, "train/loss", "word", 7, False)])
+    found = {one.run: [] if one.step is None else one.step.tolist() for one in points(read(path))}
+    assert found == {"one": [0, 1, 2, 7], "two": [0, 1, 2]}
+    (value,) = [one.value.tolist() for one in points(read(path)) if one.run == "one"]
+    assert math.isnan(value[3])
+
+
+def test_rows_are_told_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = store(tmp_path / "mlflow.db", metrics=losses(A, 30))
+    at_once = table(read(path))
+    monkeypatch.setattr(mlflow_db, "ROWS", 7)
+    assert table(read(path)) == at_once
+    assert len(points(read(path))) == 5
 
 
 def test_a_damaged_store_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.parsers.door import batches, checkpoint, lines, notes, points, rows, sniffed, table
-from trainlens.errors import InputError
+from tests.parsers.test_swanlab_records import column, swanlab_file
 from trainlens.parsers import swanlab
 from trainlens.sources import Source
 
@@ -80,10 +80,14 @@ def test_growing_file() -> None:
         assert both == [(1, 1.0), (2, 2.0), (3, 3.0)], cut
 
 
-def test_the_backup_of_newer_versions_is_refused_with_the_way_out() -> None:
-    with pytest.raises(InputError, match="SwanLab backup") as raised:
-        batches(swanlab, b":SWL\xd6\xe1\x02rest", "backup.swanlab")
-    assert "CSV" in raised.value.hint
+def test_the_run_file_beside_it_names_the_curves_that_have_numbers(tmp_path: Path) -> None:
+    run = tmp_path / "run-20261201_031509-ab"
+    for number in "12":
+        (run / "logs" / number).mkdir(parents=True)
+        (run / "logs" / number / "1000.log").write_text(curve("2.5"))
+    (run / "run-ab.swanlab").write_bytes(swanlab_file([column("train/loss"), column("train/lr")]))
+    found = [table(list(swanlab.read(Source.of(run / "logs" / number / "1000.log")))) for number in "12"]
+    assert found == [{"train/loss": [(1, 2.5)]}, {"train/lr": [(1, 2.5)]}]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +96,7 @@ def test_the_backup_of_newer_versions_is_refused_with_the_way_out() -> None:
         (curve("2.5"), "1000.log", 0.95),
         (curve("2.5"), "x.jsonl", 0.0),
         ('{"index": 1, "loss": 2}\n', "1000.log", 0.0),
-        (b":SWL\xd6\xe1\x02", "backup.swanlab", 1.0),
+        (b":SWL\xd6\xe1\x02", "backup.swanlab", 0.0),
         (b"", "1000.log", 0.0),
     ],
 )

@@ -82,6 +82,45 @@ def test_settings_are_facts(tmp_path: Path) -> None:
     ]
 
 
+NEWER = """
+CREATE TABLE metrics (id INTEGER PRIMARY KEY, run_id TEXT, timestamp TEXT, run_name TEXT, step INTEGER, metrics TEXT);
+CREATE TABLE system_metrics (id INTEGER PRIMARY KEY, run_id TEXT, timestamp TEXT, run_name TEXT, metrics TEXT);
+CREATE TABLE configs (id INTEGER PRIMARY KEY, run_id TEXT, run_name TEXT, config TEXT);
+"""
+
+
+def stamped(second: int) -> str:
+    return f"2025-10-09T08:53:{20 + second:02d}+00:00"
+
+
+def newer(path: Path) -> Path:
+    """Two runs of one name, with hardware samples between the rows of the first, as versions with ids write them."""
+    database = sqlite3.connect(path)
+    database.executescript(NEWER)
+    for own, begin, steps in (("aaaaaaaa1", 0, (0, 100, 200)), ("bbbbbbbb2", 30, (0,))):
+        for at, step in enumerate(steps):
+            row = own, stamped(begin + 10 * at), "gpt", step, json.dumps({"loss": at}).encode()
+            database.execute("INSERT INTO metrics (run_id, timestamp, run_name, step, metrics) VALUES (?,?,?,?,?)", row)
+    sample = json.dumps({"gpu/0/utilization": 50.0}).encode()
+    query = "INSERT INTO system_metrics (run_id, timestamp, run_name, metrics) VALUES (?,?,?,?)"
+    database.executemany(query, [("aaaaaaaa1", stamped(at), "gpt", sample) for at in (5, 15)])
+    database.execute("INSERT INTO configs VALUES (1, 'bbbbbbbb2', 'gpt', ?)", (b'{"lr": 0.1}',))
+    database.commit()
+    database.close()
+    return path
+
+
+def test_runs_of_one_name_are_told_apart_and_samples_get_the_step_of_their_moment(tmp_path: Path) -> None:
+    found = read(newer(tmp_path / "p.db"))
+    shown = {(one.run, one.tag): [] if one.step is None else one.step.tolist() for one in points(found)}
+    assert shown == {
+        ("gpt-aaaaaaaa", "loss"): [0, 100, 200],
+        ("gpt-aaaaaaaa", "gpu/0/utilization"): [50, 150],
+        ("gpt-bbbbbbbb", "loss"): [0],
+    }
+    assert [(one.name, one.value, one.run) for one in found if isinstance(one, Fact)] == [("lr", 0.1, "gpt-bbbbbbbb")]
+
+
 def test_rows_are_told_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = project(tmp_path / "p.db", [("a", at, {"x": at}) for at in range(30)])
     monkeypatch.setattr(trackio, "CELLS", 7)

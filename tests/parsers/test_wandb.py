@@ -14,8 +14,10 @@ from tests.parsers.wandb_files import (
     HEADER,
     PAGE,
     START,
+    axis,
     config,
     console,
+    environment,
     exited,
     item,
     row,
@@ -26,6 +28,8 @@ from tests.parsers.wandb_files import (
 from trainlens.errors import InputError
 from trainlens.model import Fact
 from trainlens.parsers import wandb
+from trainlens.parsers._wandb_layouts import Layouts
+from trainlens.parsers._wandb_records import Names, Record, parse
 
 OLD = [
     row({"loss": "2.5", "_step": "0", "_timestamp": f"{START}.0", "_runtime": "1.5"}),
@@ -105,6 +109,53 @@ def test_numbers_in_a_dictionary() -> None:
     }
 
 
+CELLS = st.sampled_from(
+    ["1", "-2.5", "1e-3", "NaN", '"word"', '{"x": 2}', "123456789.25", "0", "1.5E+300", "-", "true"]
+)
+ROWS = st.lists(
+    st.tuples(
+        st.dictionaries(st.sampled_from(["loss", "_wandb", "_step", "_timestamp", "_runtime", "a", "b"]), CELLS),
+        st.integers(0, 300),
+        st.integers(1, 5),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(ROWS, st.booleans())
+def test_rows_of_one_layout_read_as_rows_read_one_by_one(
+    told: list[tuple[dict[str, str], int, int]], nested: bool
+) -> None:
+    records = [row(cells, step + 70 * at, nested=nested) for cells, step, often in told for at in range(often)]
+    content = run_file([*records, DONE])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Layouts, "fit", lambda *_: None)
+        slow = batches(wandb, content)
+    fast = batches(wandb, content)
+    assert repr(table(fast)) == repr(table(slow))
+    assert [None if one.time is None else repr(one.time.tolist()) for one in points(fast)] == [
+        None if one.time is None else repr(one.time.tolist()) for one in points(slow)
+    ]
+    assert lines(wandb, content) == {
+        tag: [at for one in points(slow) if one.tag == tag and one.origin is not None for at in one.origin.tolist()]
+        for tag in table(slow)
+    }
+
+
+def test_long_runs_of_one_layout_are_read_by_their_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = run_file([*(row({"loss": f"{at}.5", "_step": str(at)}, at) for at in range(100)), DONE])
+    seen: list[bytes] = []
+
+    def parsed(payload: bytes, names: Names) -> Record | None:
+        seen.append(payload)
+        return parse(payload, names)
+
+    monkeypatch.setattr(wandb, "parse", parsed)
+    assert rows(wandb, content)["loss"] == [(at, at + 0.5) for at in range(100)]
+    assert len(seen) < 6
+
+
 # ---- which column counts the steps -----------------------------------------------------------------------------------
 
 
@@ -147,6 +198,49 @@ def test_the_column_of_steps_is_no_metric() -> None:
     assert set(rows(wandb, run_file([row({"iter": "5", "_step": "0", "loss": "1"}), DONE]))) == {"loss"}
 
 
+def defined(*records: bytes) -> dict[str, list[tuple[int | None, float]]]:
+    """The points of four rows with `batch` 0, 8, 16, 24, the last with an evaluation, behind these records."""
+    table_of = [{"tr/loss": "1", "batch": str(8 * at), "_step": str(at)} for at in range(4)]
+    table_of[3] |= {"val/loss": "2", "epoch": "1"}
+    return rows(wandb, run_file([*records, *(row(one, at) for at, one in enumerate(table_of)), DONE]))
+
+
+def test_the_steps_that_define_metric_names_for_all_or_most() -> None:
+    for pattern in ("*", "tr/*"):
+        found = defined(axis(pattern, "batch"))
+        assert found["tr/loss"] == [(0, 1.0), (8, 1.0), (16, 1.0), (24, 1.0)], pattern
+        assert found["val/loss"] == [(24, 2.0)], pattern
+        assert "batch" not in found, pattern
+
+
+def test_a_metric_with_steps_of_its_own_keeps_them() -> None:
+    found = defined(axis("val/loss", "batch"))
+    assert found["tr/loss"] == [(0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0)]
+    assert found["val/loss"] == [(24, 2.0)]
+
+
+def test_epochs_do_not_take_an_evaluation_off_the_axis_of_the_run() -> None:
+    assert defined(axis("*", "batch"), axis("val/*", "epoch"))["val/loss"] == [(24, 2.0)]
+
+
+@pytest.mark.parametrize("steps", ["missing", "tr/loss2"])
+def test_steps_that_no_row_has_count_for_nothing(steps: str) -> None:
+    assert defined(axis("*", steps))["tr/loss"] == [(0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0)]
+
+
+def test_defined_steps_go_on_when_the_file_has_grown() -> None:
+    cells = [{"a": "1", "b": "3", "s": str(5 * at), "_step": str(at)} for at in range(30)]
+    cells[::3] = [{**one, "b": "2", "t": one["_step"]} for one in cells[::3]]
+    rows_of = [row(one, at) for at, one in enumerate(cells)]
+    content = run_file([axis("a", "s"), axis("b", "t"), *rows_of, DONE])
+    true = rows(wandb, content)
+    assert true["b"][:4] == [(0, 2.0), (0, 3.0), (0, 3.0), (3, 2.0)]
+    for cut in range(len(content) // 3, len(content), 41):
+        first = batches(wandb, content[:cut], "x.wandb")
+        rest = batches(wandb, content, "x.wandb", checkpoint(first))
+        assert {tag: table(first).get(tag, []) + table(rest).get(tag, []) for tag in true} == true, cut
+
+
 # ---- system metrics --------------------------------------------------------------------------------------------------
 
 
@@ -178,6 +272,27 @@ def test_settings_are_facts() -> None:
         "seed": 7,
         "bf16": True,
     }
+
+
+def test_the_machine_and_the_program_are_facts() -> None:
+    first = environment((2, "CPython 3.11"), (5, "--lr"), (5, "1e-3"), (6, "train.py"), (9, "ab12"), (10, "me@home"))
+    found = facts(wandb, run_file([first, environment((18, "A100"), (19, 8), (25, "12.4")), DONE]))
+    assert found == {
+        "python": "CPython 3.11",
+        "args": "--lr 1e-3",
+        "program": "train.py",
+        "git.commit": "ab12",
+        "gpu": "A100",
+        "gpu_count": 8,
+        "cudaVersion": "12.4",
+    }
+
+
+def test_pictures_are_left_out_with_a_word() -> None:
+    old = row({"loss": "1", "im": '{"_type": "image-file"}'})
+    new = row({"loss": "1"}, 1, item(("h", "_type"), '"histogram"'), item(("h", "n"), "3"), nested=True)
+    (note,) = notes(wandb, run_file([old, new, DONE]))
+    assert (note.kind, note.count) == ("limit", 2)
 
 
 def test_a_setting_told_again_is_one_fact() -> None:

@@ -13,9 +13,9 @@ PAGE = 32768
 START = 1_760_000_000
 
 
-def run_file(records: Iterable[bytes]) -> bytes:
+def run_file(records: Iterable[bytes], header: bytes = HEADER) -> bytes:
     """The header and the records, cut into chunks wherever a page ends."""
-    out = bytearray(HEADER)
+    out = bytearray(header)
     for record in records:
         begun = False
         while True:
@@ -58,6 +58,22 @@ def config(values: Mapping[str, str]) -> bytes:
 def run(values: Mapping[str, str], name: str) -> bytes:
     settings = b"".join(message(1, item(one, json)) for one, json in values.items())
     return message(17, message(1, b"abc") + message(4, settings) + message(8, name.encode()))
+
+
+def axis(name: str, steps: str) -> bytes:
+    """What `define_metric(name, step_metric=steps)` writes; a name may end with a star."""
+    return message(12, message(2 if name.endswith("*") else 1, name.encode()) + message(4, steps.encode()))
+
+
+def environment(*parts: tuple[int, str | int]) -> bytes:
+    """Fields of the record of the machine, by their numbers; 9 is the commit."""
+    told = b""
+    for number, part in parts:
+        if isinstance(part, int):
+            told += whole(number, part)
+        else:
+            told += message(number, message(2, part.encode()) if number == 9 else part.encode())
+    return message(26, told)
 
 
 def exited(code: int) -> bytes:

@@ -83,6 +83,7 @@ UNITS: dict[str, tuple[str, float]] = {
     "bytes": ("bytes", 1.0), "w": ("W", 1.0), "watts": ("W", 1.0), "mw": ("W", 1e-3),
     # Trainers divide by 1024, whichever way they spell it: torch.cuda.memory_allocated() / 1024**2 is printed as "MB".
     **{name: ("bytes", 1024.0 ** (at // 2 + 1)) for at, name in enumerate(_BYTES)},
+    "megabytes": ("bytes", 1e6), "gigabytes": ("bytes", 1e9),  # spelt out, by MLflow among others: of 1000
     **dict.fromkeys(("%", "percent", "pct", "percentage"), ("share", 0.01)),
 }  # fmt: skip
 _BRACKET = re.compile(r"\s*[(\[]\s*([^()\[\]]+?)\s*[)\]]\s*$")

@@ -102,7 +102,7 @@ TABLE: tuple[tuple[Metric, str], ...] = (
     (
         Metric("gpu/utilization", "share", "higher", "utilization", "efficiency"),
         "gpuutilization gpuutil utilizationgpu gpugpu systemgpugpu systemgpu util gpusutil gpuusage "
-        "systemgpuutilization systemgpuutilizationpercentage gpusm sm",
+        "systemgpuutilization systemgpuutilizationpercentage sysgpugpuutilization gpusm sm swanlabgpu",
     ),
     (
         Metric("gpu/memory_used", "bytes", "none", "memory", "resources"),
@@ -112,31 +112,32 @@ TABLE: tuple[tuple[Metric, str], ...] = (
         "gpumemory gpumemoryallocated peakmem peakmemory memorymaxactive memorymaxreserved "
         "memmaxreserved peakmemallocated systempeakmemallocated systemgpumemoryallocatedbytes "
         "systemgpumemoryused systemgpumemoryusage memory memoryreserved memreserved reserved "
-        "maxmemoryallocated fb perfmaxmemoryallocated",
+        "maxmemoryallocated fb perfmaxmemoryallocated swanlabgpumemvalue gpuallocatedmemory",
     ),
     (
         Metric("gpu/memory_total", "bytes", "none", "memory", "resources"),
-        "memorytotal gpumemorytotal memtotal gpumemtotal gpusmemtotal gpusmemorytotal",
+        "memorytotal gpumemorytotal memtotal gpumemtotal gpusmemtotal gpusmemorytotal gputotalmemory",
     ),
     (
         Metric("gpu/memory_share", "share", "none", "memory", "resources"),
         "memoryshare gpumemoryshare gpumemorypercent systemgpumemoryallocated "
         "gpumemoryutilization memoryusedpercent memorymaxactivepct memorymaxreservedpct "
-        "systemgpumemorypercent systemgpumemoryusagepercentage memorypercent",
+        "systemgpumemorypercent systemgpumemoryusagepercentage memorypercent swanlabgpumem",
     ),
     (
         Metric("gpu/memory_bandwidth", "share", "none", "utilization", "resources"),
-        "utilizationmemory memutil gpumemorybandwidth systemgpumemorybandwidth systemgpumemory dramactive",
+        "utilizationmemory memutil gpumemorybandwidth systemgpumemorybandwidth systemgpumemory dramactive "
+        "swanlabgpumemtime",
     ),
     (
         Metric("gpu/power", "W", "none", "power", "resources"),
         "powerdraw gpupower power gpuspower gpupowerdraw systemgpupower systemgpupowerwatts "
-        "systemgpupowerusagewatts pwr powerdrawinstant powerdrawaverage systemgpupowerusage",
+        "systemgpupowerusagewatts pwr powerdrawinstant powerdrawaverage systemgpupowerusage swanlabgpupower",
     ),
     (
         Metric("gpu/temperature", "°C", "none", "temperature", "resources"),
         "temperaturegpu gputemperature gputemp temp gpustemp gpustempc gpustemperature "
-        "systemgputemp systemgputemperature gtemp tempc",
+        "systemgputemp systemgputemperature gtemp tempc swanlabgputemp",
     ),
     (
         Metric("comm_share", "share", "lower", "other", "distributed"),

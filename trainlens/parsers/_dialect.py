@@ -41,10 +41,11 @@ class Dialect:
         if not any(name + _LOW in self.names for name in plain):
             return {"": plain}
         shared = {name: at for name, at in plain.items() if " - " not in name}
+        counted = any(catalog.axis(name) == "step" for name in shared)  # else a run's own `_step` does
         runs: dict[str, dict[str, int]] = {}
         for name, at in plain.items():
             run, _, tag = name.rpartition(" - ")
-            if run and tag != "_step":
+            if run and (tag != "_step" or not counted):
                 runs.setdefault(run, dict(shared))[tag] = at
         return runs or {"": plain}
 

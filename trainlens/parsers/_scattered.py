@@ -46,24 +46,50 @@ class Scattered:
     step: array[int] = field(default_factory=lambda: array("q"))
     time: array[float] = field(default_factory=lambda: array("d"))
     origin: array[int] = field(default_factory=lambda: array("q"))
-    columns: dict[str, Column] = field(default_factory=dict)
     cells: int = 0
+    _columns: dict[str, Column] = field(default_factory=dict)
+    _names: tuple[str, ...] = ()  # of the rows that wait to become columns
+    _waiting: list[tuple[float, ...]] = field(default_factory=list)
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """The columns by name, in the order in which they first came."""
+        if self._waiting:
+            end = len(self.step)
+            rows = range(end - len(self._waiting), end)
+            for name, cells in zip(self._names, zip(*self._waiting, strict=True), strict=True):
+                column = self._columns.setdefault(name, Column())
+                column.row.extend(rows)
+                column.value.extend(cells)
+            self._waiting = []
+        return self._columns
 
     def __len__(self) -> int:
         return len(self.step)
 
     def add(self, cells: Mapping[str, float], step: int, time: float, origin: int) -> None:
-        row = len(self.step)
+        names = tuple(cells)
+        if names != self._names:
+            _ = self.columns  # those that wait have other names
+            self._names = names
         self.step.append(step)
         self.time.append(time)
         self.origin.append(origin)
         self.cells += len(cells)
-        for name, value in cells.items():
-            column = self.columns.get(name)
-            if column is None:
-                column = self.columns[name] = Column()
-            column.row.append(row)
-            column.value.append(value)
+        self._waiting.append(tuple(cells.values()))
+
+    def add_block(self, columns: Mapping[str, Floats], step: Ints, time: Floats, origin: array[int]) -> None:
+        """Rows that all have the same cells."""
+        known, begin = self.columns, len(self.step)
+        rows = array("q", range(begin, begin + len(step)))
+        self.step.frombytes(step.tobytes())
+        self.time.frombytes(time.tobytes())
+        self.origin.extend(origin)
+        self.cells += len(columns) * len(step)
+        for name, cells in columns.items():
+            column = known.setdefault(name, Column())
+            column.row.extend(rows)
+            column.value.frombytes(cells.tobytes())
 
     def steps(self) -> Ints:
         return np.array(self.step, np.int64)
@@ -96,3 +122,16 @@ class Scattered:
                 )
             own_step, own_time, own_origin = shared[key]
             yield Points(name, own_step, np.array(column.value, np.float64), own_time, origin=own_origin, run=run)
+
+
+def moments(samples: Floats, step: Ints, time: Floats) -> Ints | None:
+    """The step of each sample, by its time; None where there is no history to tell it. `step` and `time` are in order.
+
+    All times are Unix seconds.
+    """
+    known = np.isfinite(time)
+    if not known.any():
+        return None
+    clock = np.maximum.accumulate(time[known])
+    found: Ints = np.floor(np.interp(samples, clock, step[known])).astype(np.int64)
+    return found

@@ -1,4 +1,5 @@
-"""The framing of a W&B run file: records cut into chunks that never cross a page of 32 KiB, each with a checksum.
+"""The framing of the run files of W&B and SwanLab: records cut into chunks that never cross a page of 32 KiB, each with
+a checksum.
 
 It is the log format of LevelDB with two changes: seven bytes stand before it, and the checksum is the plain CRC-32 of
 a chunk's kind and content, not masked.
@@ -14,6 +15,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from trainlens.model import Note
 from trainlens.sources import BLOCK, Source
 
 MAGIC = b":W&B"
@@ -100,3 +102,20 @@ class Frames:
     def _first(self, at: int) -> None:
         if self.first_bad < 0:
             self.first_bad = at
+
+
+def remarks(frames: Frames, malformed: list[int], ended: bool) -> Iterator[Note]:
+    """What was wrong with the records; `malformed` begin at these bytes, `ended`: one of them was that of the exit."""
+    if frames.bad:
+        message = f"{frames.bad:,} pieces with a wrong checksum were left out"
+        yield Note("checksum", message, byte=frames.first_bad, count=frames.bad)
+    if count := frames.damaged + len(malformed):
+        first = min([*malformed, frames.first_bad] if frames.first_bad >= 0 else malformed)
+        message = f"{count:,} damaged places, whose records were left out; the first is byte {first:,}"
+        yield Note("damaged", message, byte=first, count=count)
+    if not ended:
+        where = "ends inside a record" if frames.cut else "ends"
+        message = f"the file {where} without a record of the exit: the run goes on, was killed, or was copied early"
+        yield Note("cut-off", message, byte=frames.end)
+    elif frames.cut:
+        yield Note("cut-off", "the file ends inside a record, behind that of the exit", byte=frames.end)

@@ -18,19 +18,23 @@ from typing import Any
 from trainlens.parsers._event_record import MalformedError, fields
 from trainlens.parsers._json_rows import decoded
 from trainlens.parsers._scattered import MEDIA, NON_FINITE, Cells, numbers
+from trainlens.parsers._wandb_layouts import Layouts
 
-__all__ = ["MalformedError", "Names", "Record", "parse"]
+__all__ = ["MalformedError", "Names", "Record", "parse", "signed", "timestamp"]
 
 # Fields of Record
-_HISTORY, _CONFIG, _STATS, _RUN, _EXIT, _PREEMPTING = 2, 5, 7, 17, 18, 23
-_KINDS = frozenset((_HISTORY, _CONFIG, _STATS, _RUN, _EXIT, _PREEMPTING))
+_HISTORY, _CONFIG, _STATS, _METRIC, _RUN, _EXIT, _PREEMPTING, _ENVIRONMENT = 2, 5, 7, 12, 17, 18, 23, 26
+_KINDS = frozenset((_HISTORY, _CONFIG, _STATS, _METRIC, _RUN, _EXIT, _PREEMPTING, _ENVIRONMENT))
+# Fields of EnvironmentRecord, and of the git record in it, under the names that wandb-metadata.json has for them.
+_MACHINE = {2: "python", 5: "args", 6: "program", 12: "host", 18: "gpu", 19: "gpu_count", 25: "cudaVersion"}
+_GIT = {1: "git.remote", 2: "git.commit"}
 _JSON = b"\x82\x01"  # the key of field 16 (value_json), which is how nearly every item ends
 _NUMERIC = frozenset(b'-+.0123456789NI"')
 
 
 @dataclass(slots=True)
 class Record:
-    """One record that says something. `kind` is "history", "stats", "config", "exit" or "preempting"."""
+    """One record that says something. `kind` is "history", "stats", "config", "axis", "exit" or "preempting"."""
 
     kind: str
     cells: Cells = field(default_factory=dict)
@@ -38,6 +42,8 @@ class Record:
     time: float = float("nan")  # Unix seconds of a sample
     config: dict[str, Any] = field(default_factory=dict)
     code: int = 0  # of the exit
+    axis: tuple[str, str] = ("", "")  # a metric, or the beginning of several with a star behind it, and its steps
+    media: int = 0  # pictures, tables and histograms of a history row
 
 
 @dataclass(slots=True)
@@ -45,6 +51,7 @@ class Names:
     """Names by their bytes: every row repeats them, so each is decoded once."""
 
     known: dict[bytes, tuple[str, ...]] = field(default_factory=dict)
+    layouts: Layouts = field(default_factory=Layouts)
 
     def of(self, raw: bytes) -> tuple[str, ...]:
         """The parts of a name from the bytes of its `key` or `nested_key` fields."""
@@ -61,15 +68,21 @@ def parse(payload: bytes, names: Names) -> Record | None:
             continue
         body = payload[start:end]
         if number == _HISTORY:
-            return _history(body, names)
+            record = _history(body, names)
+            names.layouts.learn(payload, names.known)
+            return record
         if number == _STATS:
             return _stats(body, names)
         if number == _CONFIG:
             return Record("config", config=_config(body, names))
         if number == _RUN:
             return _run(body, names)
+        if number == _METRIC:
+            return _metric(body)
+        if number == _ENVIRONMENT:
+            return Record("config", config=_environment(body))
         if number == _EXIT:
-            code = next((_signed(body, at) for inner, kind, at, _ in _all(body) if (inner, kind) == (1, 0)), 0)
+            code = next((signed(body, at) for inner, kind, at, _ in _all(body) if (inner, kind) == (1, 0)), 0)
             return Record("exit", code=code)
         return Record("preempting")
     return None
@@ -88,13 +101,14 @@ def _history(body: bytes, names: Names) -> Record:
             if len(parts) > 1:
                 nested.append((parts, _number(value)))
             elif parts:
-                _take(record.cells, parts[0], value)
+                record.media += _take(record.cells, parts[0], value)
         elif number == 2 and wire == 2:
             for inner, kind, at, _ in fields(body, start, end):
                 if inner == 1 and kind == 0:
-                    record.step = _signed(body, at)
+                    record.step = signed(body, at)
     if nested:
         media = {parts[:-1] for parts, _ in nested if parts[-1] == MEDIA}
+        record.media += len(media)
         for parts, number_ in nested:
             if number_ is not None and not any(parts[:depth] in media for depth in range(1, len(parts))):
                 record.cells["/".join(parts)] = number_
@@ -110,7 +124,7 @@ def _stats(body: bytes, names: Names) -> Record:
             if parts and found is not None:
                 record.cells["/".join(parts)] = found
         elif number == 2 and wire == 2:
-            record.time = _timestamp(body, start, end)
+            record.time = timestamp(body, start, end)
     return record
 
 
@@ -124,6 +138,28 @@ def _run(body: bytes, names: Names) -> Record:
         elif wire == 2 and number == 4:
             config |= _config(body[start:end], names)
     return Record("config", config=told | config)
+
+
+def _metric(body: bytes) -> Record | None:
+    """Which metric counts the steps of another, as `define_metric` was told."""
+    texts = {number: body[start:end].decode("utf-8", "replace") for number, wire, start, end in _all(body) if wire == 2}
+    name, steps = texts.get(2) or texts.get(1, ""), texts.get(4, "")
+    return Record("axis", axis=(name, steps)) if name and steps else None
+
+
+def _environment(body: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for number, wire, start, end in _all(body):
+        if number in _MACHINE and wire == 0:
+            found[_MACHINE[number]] = signed(body, start)
+        elif number in _MACHINE and wire == 2 and end > start:
+            text, name = body[start:end].decode("utf-8", "replace"), _MACHINE[number]
+            found[name] = f"{found[name]} {text}" if name in found else text
+        elif number == 9 and wire == 2:
+            for inner, kind, at, stop in fields(body, start, end):
+                if inner in _GIT and kind == 2 and stop > at:
+                    found[_GIT[inner]] = body[at:stop].decode("utf-8", "replace")
+    return found
 
 
 def _config(body: bytes, names: Names) -> dict[str, Any]:
@@ -159,13 +195,15 @@ def _item(item: bytes, names: Names) -> tuple[tuple[str, ...], bytes | float]:
     return names.of(b"".join(name)), value
 
 
-def _take(cells: Cells, name: str, value: bytes | float) -> None:
-    """Adds a number, or the numbers of an object that is no picture, table or histogram."""
+def _take(cells: Cells, name: str, value: bytes | float) -> bool:
+    """Adds a number, or the numbers of an object; True where it is a picture, a table or a histogram instead."""
     found = _number(value)
     if found is not None:
         cells[name] = found
     elif isinstance(value, bytes) and value[:1] == b"{" and isinstance(inner := decoded(value), dict):
         cells |= numbers(inner, f"{name}/")
+        return MEDIA in inner
+    return False
 
 
 def _number(value: bytes | float) -> float | None:
@@ -182,11 +220,12 @@ def _number(value: bytes | float) -> float | None:
         return None
 
 
-def _timestamp(body: bytes, start: int, stop: int) -> float:
+def timestamp(body: bytes, start: int, stop: int) -> float:
+    """Unix seconds of a protobuf Timestamp."""
     seconds = nanos = 0
     for number, wire, at, _ in fields(body, start, stop):
         if wire == 0 and number in (1, 2):
-            found = _signed(body, at)
+            found = signed(body, at)
             seconds, nanos = (found, nanos) if number == 1 else (seconds, found)
     return seconds + nanos / 1e9
 
@@ -203,6 +242,7 @@ def _unsigned(payload: bytes, at: int) -> int:
         shift += 7
 
 
-def _signed(payload: bytes, at: int) -> int:
+def signed(payload: bytes, at: int) -> int:
+    """A whole number with its sign, as `_unsigned` reads one without."""
     value = _unsigned(payload, at)
     return value - (1 << 64) if value >> 63 else value

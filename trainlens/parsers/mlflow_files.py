@@ -1,6 +1,7 @@
 """MLflow file store: `mlruns/EXPERIMENT/RUN/metrics/NAME`, lines of "milliseconds value step"; params beside them.
 
-The tag is the file's path below `metrics`; the run is the folder. Parameters become facts.
+The tag is the file's path below `metrics`; the run is the folder. Parameters become facts. Runs that MLflow counts as
+deleted are left out.
 
 The format: https://github.com/mlflow/mlflow/blob/master/mlflow/store/tracking/file_store.py.
 """
@@ -16,6 +17,7 @@ import polars as pl
 
 from trainlens.model import Batch, Checkpoint, Fact, Note, Place, Points, Value
 from trainlens.parsers._row_blocks import row_blocks
+from trainlens.parsers.mlflow_run import deleted
 from trainlens.sources import HEAD, Source
 
 _LINE = re.compile(rb"(-?\d{1,18}) ([-+]?(?:\d[\d_.]*(?:[eE][-+]?\d+)?|nan|inf|NaN|Infinity)) (-?\d{1,18})")
@@ -36,7 +38,11 @@ def sniff(head: bytes, path: Path) -> float:
 
 
 def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
-    """The points of one metric, or the fact of one parameter."""
+    """The points of one metric, or the fact of one parameter; nothing of a run that is deleted."""
+    run = next((above for above in source.path.parents if _RUN_ID.fullmatch(above.name)), None)
+    if run is not None and deleted(run):
+        yield Note("limit", "of a run that is deleted in MLflow: `mlflow runs restore` brings it back")
+        return
     if _is_parameter(source.path):
         text = source.head(HEAD).decode("utf-8", "replace").strip()
         yield Fact(_below(source.path, "params"), parameter(text), Place(source.name))

@@ -1,10 +1,10 @@
 """SwanLab curves (`swanlog/run-…/logs/FOLDER/1000.log`): lines of JSON with `index`, `data` and `create_time`.
 
 A folder is a curve. Its name is the tag, or its number in the database `runs.swanlab` beside the runs, of which a copy
-is read, because opening it changes it. Pictures, sounds and texts are left out. The `backup.swanlab` of newer versions
-is refused with the way out.
+is read, because opening it changes it, or its number among the curves of the run file beside it (SwanLab since 0.10).
+Pictures, sounds and texts are left out.
 
-The format: https://github.com/SwanHubX/SwanLab-Dashboard (SwanLab before 0.6).
+The format: https://github.com/SwanHubX/SwanLab-Dashboard.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Points
-from trainlens.parsers import _sqlite, _texts
+from trainlens.parsers import _sqlite, _texts, swanlab_records
 from trainlens.parsers._json_rows import Rows, decoded
 from trainlens.parsers._row_blocks import row_blocks
 from trainlens.parsers._tables import Table
@@ -30,25 +29,16 @@ from trainlens.sources import Source
 
 _LINE = re.compile(rb'\s*\{"index": ?\d+, ?"data": ?.*"create_time": ?"[^"]+"')
 _DATABASE = "runs.swanlab"
-_BACKUP = b":SWL"
-_WAY_OUT = (
-    "`swanlab sync RUN` uploads it; then download the charts as CSV, or log to TensorBoard or JSON lines beside it"
-)
 
 
 def sniff(head: bytes, path: Path) -> float:
-    """How sure it is that this is a curve of SwanLab, or the backup that newer versions write instead."""
-    if head.startswith(_BACKUP):
-        return 1.0
+    """How sure it is that this is a curve of SwanLab."""
     first = head.partition(b"\n")[0]
     return 0.95 if _LINE.match(first) and path.suffix == ".log" else 0.0
 
 
 def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
-    """The points of one curve; InputError for a backup."""
-    if source.head(len(_BACKUP)) == _BACKUP:
-        what = "a binary SwanLab backup (swanlab), which is not supported"
-        raise InputError(what, where=source.name, hint=_WAY_OUT)
+    """The points of one curve."""
     tag = _tag(source.path.absolute())
     end, line = (since.offset, int(str(since.state["line"]))) if since else (0, 0)
     rows, torn = Rows(line=line), b""
@@ -88,12 +78,26 @@ def _tag(path: Path) -> str:
     folder = path.parent.name
     if len(path.parents) < 4:
         return folder
-    run, database = path.parents[2].name, path.parents[3] / _DATABASE
+    run, database = path.parents[2], path.parents[3] / _DATABASE
     try:
-        written = tuple(one.stat().st_mtime_ns for one in (database, *_sqlite.logs(database)))
+        written = _sqlite.written(database)
     except OSError:
-        return unquote(folder)
-    return _names(database, written).get((run, folder), unquote(folder))
+        return (folder.isdigit() and _numbered(run).get(int(folder))) or unquote(folder)
+    return _names(database, written).get((run.name, folder), unquote(folder))
+
+
+def _numbered(run: Path) -> dict[int, str]:
+    """The names of the curves by their number, as the run file of a directory has them; empty where there is none."""
+    try:
+        files = sorted(run.glob("run-*.swanlab"))[:1]
+        return _columns(files[0], files[0].stat().st_mtime_ns) if files else {}
+    except OSError:
+        return {}
+
+
+@lru_cache(maxsize=64)
+def _columns(path: Path, written: int) -> dict[int, str]:  # noqa: ARG001  part of the key
+    return dict(enumerate(swanlab_records.columns(Source.of(path)), 1))
 
 
 @lru_cache(maxsize=64)
@@ -101,7 +105,7 @@ def _names(database: Path, written: tuple[int, ...]) -> dict[tuple[str, str], st
     """Run and folder → the name of the curve; empty where the database cannot be read."""
     query = "SELECT run_id, folder, tag.name FROM tag JOIN experiment ON tag.experiment_id = experiment.id"
     try:
-        with _sqlite.copied(database) as connection:
+        with _sqlite.connected(database) as connection:
             return {(str(run), str(folder)): str(name) for run, folder, name in connection.execute(query)}
     except (sqlite3.Error, OSError):
         return {}

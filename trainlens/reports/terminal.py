@@ -114,10 +114,14 @@ def _run(run: RunDiagnosis, diagnosis: Diagnosis, options: Options, detail: Deta
         yield from _ending(run, options, bool(cards))
 
 
+_ID = re.compile(r"/[0-9a-f]{32}$")
+
+
 def _place(run: RunDiagnosis, diagnosis: Diagnosis) -> str:
     """Where a run lies, with its name where several lie in one place."""
     beside = sum(other.path == run.path for other in diagnosis.runs)
-    return f"{run.path} ({run.name})" if beside > 1 else run.path
+    named = _ID.search(run.path) and not run.path.endswith(run.name)  # as MLflow names runs beside their directories
+    return f"{run.path} ({run.name})" if beside > 1 or named else run.path
 
 
 def _header(run: RunDiagnosis, diagnosis: Diagnosis) -> str:

@@ -133,9 +133,9 @@ def compression(head: bytes) -> str:
 
 MAX_FILES = 20_000
 _SKIPPED = frozenset(("venv", "env", "node_modules", "__pycache__", "site-packages", "trainlens-report", "artifacts"))
-# What the W&B client writes about itself and of what the run file beside it holds: its numbers are no curves.
-_OF_WANDB = re.compile(
-    r"/wandb-(metadata|summary)\.json$|/(wandb|(offline-)?run-\d{8}_\d{6}-[^/]+(/logs)?)/debug(-[\w.]+)?\.log$"
+# What the clients of W&B and SwanLab write about themselves and of what the run file beside it holds: no curves.
+_OF_TRACKERS = re.compile(
+    r"/wandb-summary\.json$|/(wandb|(offline-)?run-\d{8}_\d{6}-[^/]+(/logs|/debug)?)/debug(-[\w.]+)?\.log$"
 )
 _REMOTE = re.compile(r"^(s3|gs|gcs|hf|https?|abfss?|az|hdfs|ssh|sftp)://?(?=[^/])", re.I)
 
@@ -217,8 +217,8 @@ def _take(path: Path, root: Path, sources: list[Source], unread: list[SourceRepo
     except OSError as problem:
         unread.append(_unlooked(path, root, f"cannot be read: {problem.strerror or problem}"))
         return
-    if any(_OF_WANDB.search(one.as_posix()) for one in (path.absolute(), real_path(path))):
-        unread.append(_unlooked(path, root, "what the W&B client writes about itself", "ignored"))
+    if any(_OF_TRACKERS.search(one.as_posix()) for one in (path.absolute(), real_path(path))):
+        unread.append(_unlooked(path, root, "what the tracker's client writes about itself", "ignored"))
     elif stat.S_ISREG(status.st_mode):  # no pipes, no sockets
         sources.append(Source(path, path.relative_to(root).as_posix(), status.st_size, status.st_mtime))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,14 +37,15 @@ Directory = tuple[str, ...]  # parts of a path below the root
 _SPLITS = ("train", "training", "val", "valid", "validation", "eval", "evaluation", "test", "dev")
 _NEUTRAL = re.compile(
     r"(logs?|tensorboard(_logs)?|tb(_logs)?|events|runs|logging|wandb|files|metrics|summaries|lightning_logs|csv_logs|"
-    r"trainer|output|results|plots|swanlog|console)$"
+    r"trainer|output|results|plots|swanlog|console|aux)$"
 )
 _NUMBERED = re.compile(r"version_\d+$|run-\d{8}_\d{6}-|offline-run-")  # Lightning, W&B: of several each is a run
 _TRACKED = re.compile(r"run-\d{8}_\d{6}-")  # SwanLab: below "logs" a directory for each curve
-_WANDB = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-(\w+)$")
+_WANDB = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-([\w.-]+)$")
 _SNAPSHOT = re.compile(r"(?:.*__)?(checkpoint|ckpt|step|global_step)[-_]?\d+$", re.I)
 _TIME = re.compile(r"\d{9,11}(\.\d+)?$")  # SummaryWriter.add_hparams
 _MLFLOW = re.compile(r"[0-9a-f]{32}$")
+_MLFLOW_NAME = re.compile(rb"^run_name: *([^\r\n]+)", re.M)
 
 
 def group(files: Sequence[tuple[Source, str]], root: Path) -> list[RunFiles]:
@@ -61,14 +62,26 @@ def group(files: Sequence[tuple[Source, str]], root: Path) -> list[RunFiles]:
         run, prefix = tree.home(directory)
         runs[run].append(RunFile(source, parser, prefix))
     whole = root.name or root.resolve().name
+    names = {run: _run_name(run, found) for run, found in runs.items()}
+    often = Counter(names.values())
     return [
-        RunFiles(_run_name(run) or whole, root.joinpath(*run).as_posix(), tuple(found))
+        RunFiles(
+            (f"{names[run]}-{run[-1][:8]}" if often[names[run]] > 1 else names[run]) or whole,
+            root.joinpath(*run).as_posix(),
+            tuple(found),
+        )
         for run, found in sorted(runs.items())
     ]
 
 
-def _run_name(run: Directory) -> str:
-    return run[-1] if run and _MLFLOW.match(run[-1]) else "/".join(run)
+def _run_name(run: Directory, files: Sequence[RunFile]) -> str:
+    """Where the run lies; of one of MLflow the name that its meta file has, else its id."""
+    if not run or not _MLFLOW.match(run[-1]):
+        return "/".join(run)
+    for file in files:
+        if file.source.name.endswith("/meta.yaml") and (found := _MLFLOW_NAME.search(file.source.head(1 << 16))):
+            return found[1].decode("utf-8", "replace").strip("'\" ") or run[-1]
+    return run[-1]
 
 
 class _Tree:
@@ -93,7 +106,7 @@ class _Tree:
 
     def _home(self, directory: Directory) -> tuple[Directory, str]:
         for depth, part in enumerate(directory):
-            if _MLFLOW.match(part) and directory[depth + 1 : depth + 2] in (("metrics",), ("params",), ("tags",)):
+            if _MLFLOW.match(part) and directory[depth + 1 : depth + 2] in (("metrics",), ("params",), ("tags",), ()):
                 return directory[: depth + 1], ""
             if _TRACKED.match(part) and directory[depth + 1 : depth + 2] == ("logs",) and len(directory) == depth + 3:
                 return self.home(directory[: depth + 1])

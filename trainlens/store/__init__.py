@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
@@ -27,6 +27,7 @@ from trainlens.model import (
     Points,
     Run,
     SourceReport,
+    Value,
 )
 from trainlens.sources import Source
 from trainlens.store.axes import with_told_axes
@@ -83,7 +84,7 @@ class _Reading:
 
     def report(self) -> SourceReport:
         notes = self.notes
-        if not self.points and not self.events and not notes:
+        if not self.points and not self.events and not self.facts and not notes:
             notes = [Note("no-points", "no points of any metric in this file")]
         return SourceReport(
             self.source.name,
@@ -170,7 +171,7 @@ class Builder:
         for file in files:
             file.index = position[file.index]
         belongs = {name, ""} if only_named else {name}
-        facts = [fact for _, reading in readings for fact in reading.facts if fact.run in belongs]
+        facts = _stated([reading for _, reading in readings], belongs)
         events = [event for _, reading in readings for event in reading.events if event.run in belongs]
         parts = stretches(files[0], events, facts) if len(files) == 1 else []
         if len(parts) < 2:
@@ -200,6 +201,17 @@ class Builder:
             attempts=judged.attempts,
             ongoing=_ongoing(readings, judged),
         )
+
+
+def _stated(readings: Sequence[_Reading], belongs: Collection[str]) -> list[Fact]:
+    """The facts of these runs; one that another source states too is kept once."""
+    known: set[tuple[str, type, Value]] = set()
+    found: list[Fact] = []
+    for reading in readings:
+        own = [fact for fact in reading.facts if fact.run in belongs]
+        found += [fact for fact in own if (fact.name, type(fact.value), fact.value) not in known]
+        known |= {(fact.name, type(fact.value), fact.value) for fact in own}
+    return found
 
 
 def _file(index: int, reading: _Reading, run: str, meanings: Sequence[Meaning]) -> File:

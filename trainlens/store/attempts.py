@@ -13,7 +13,7 @@ from trainlens.store.relate import File
 from trainlens.store.stitch import JITTER, Column, Shorts, cuts, forward_clock, sane_clock, stands_still, unwrapped
 
 # In event files and other binary formats the origin of a point is a byte, elsewhere a line.
-BYTES = frozenset(("tfevents", "tensorboard", "wandb", "nsys"))
+BYTES = frozenset(("tfevents", "tensorboard", "wandb", "swanlab-records", "nsys"))
 # What is written beside the training, by others and for a while: such a file tells of no attempt.
 BESIDE = frozenset(("lm-eval", "nvidia-smi", "torch-profiler", "nsys"))
 

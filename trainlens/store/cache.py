@@ -62,11 +62,20 @@ def _place(source: Source, parser: str) -> Path | None:
         folder = Path(platformdirs.user_cache_dir("trainlens"))
     except (OSError, RuntimeError):
         return None
-    state = (str(source.path.resolve()), source.size, source.modified, parser, __version__, _LAYOUT)
+    state = (str(source.path.resolve()), source.size, source.modified, parser, __version__, _LAYOUT, *_log(source.path))
     return folder / f"{hashlib.sha256(repr(state).encode() + head).hexdigest()[:32]}.parquet"
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+def _log(path: Path) -> tuple[int, ...]:
+    """The state of the write-ahead log beside a database, where newer rows wait; nothing for other files."""
+    try:
+        state = path.with_name(path.name + "-wal").stat()
+    except OSError:
+        return ()
+    return state.st_size, state.st_mtime_ns
 
 
 def _keep(place: Path, batches: list[Batch]) -> None:

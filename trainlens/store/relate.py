@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainlens.model import NO_RANK, Floats, Ints
 from trainlens.store.stitch import Column
@@ -160,7 +161,10 @@ def _tells_the_same(file: File, other: File) -> bool:
     if one.step is None or two.step is None:
         return len(one.value) == len(two.value) and np.array_equal(one.value, two.value, equal_nan=True)
     steps, a, b = common(one, two)
-    if len(steps) < max(2, 0.5 * len(np.unique(two.step))):
+    whole = len(np.unique(two.step))
+    if file.format != other.format:  # a console may print ten times as often as a tracker logs
+        whole = min(whole, len(np.unique(one.step)))
+    if len(steps) < max(2, 0.5 * whole):
         return False
     if one.time is not None and two.time is not None:
         apart = np.abs(one.time[a] - two.time[b])
@@ -184,35 +188,44 @@ def disagreement(file: File, other: File) -> str:
     """Where two tellings of the same differ by more than rounding, in words: the worst quantity; "" when they agree."""
     worst: tuple[float, str] = (0.0, "")
     for key in sorted(file.columns.keys() & other.columns.keys()):
-        steps, a, b = common(file.columns[key], other.columns[key])
+        kept, left = (other, file) if fuller(other.columns[key], file.columns[key]) else (file, other)
+        steps, a, b = common(kept.columns[key], left.columns[key])
         if not len(steps):
             continue
-        left, right = file.columns[key].value[a], other.columns[key].value[b]
-        differs = ~np.isclose(left, right, rtol=ROUNDING, atol=1e-12, equal_nan=True)
+        one, two = kept.columns[key].value[a], left.columns[key].value[b]
+        differs = ~np.isclose(one, two, rtol=ROUNDING, atol=1e-12, equal_nan=True)
         if differs.mean() > max(0.01, worst[0]):
             at = int(np.flatnonzero(differs)[0])
             text = (
-                f"{key[0]} differs between {file.name} and {other.name} at {int(differs.sum()):,} of {len(steps):,} "
-                f"steps, first at step {int(steps[at]):,}: {left[at]:.6g} and {right[at]:.6g}; the first is kept"
+                f"{key[0]} differs between {kept.name} and {left.name} at {int(differs.sum()):,} of {len(steps):,} "
+                f"steps, first at step {int(steps[at]):,}: {one[at]:.6g} and {two[at]:.6g}; the first is kept"
             )
             worst = float(differs.mean()), text
     return worst[1]
 
 
-def lacking(column: Column, other: Column) -> Column | None:
-    """What `other` has outside the steps of `column`: before its first and after its last."""
+def fuller(one: Column, other: Column) -> bool:
+    """Whether `one` has clearly more points of a quantity that `other` tells too."""
+    return one.step is not None and other.step is not None and len(one.value) > 2 * len(other.value)
+
+
+def lacking(column: Column, other: Column) -> tuple[Column | None, Column | None]:
+    """What `other` has outside the steps of `column`: before its first, and after its last."""
     if column.step is None or other.step is None:
-        return None
-    outside = (other.step < column.step.min()) | (other.step > column.step.max())
-    if not outside.any():
+        return None, None
+    return _where(other, other.step < column.step.min()), _where(other, other.step > column.step.max())
+
+
+def _where(column: Column, these: NDArray[np.bool_]) -> Column | None:
+    if column.step is None or not these.any():
         return None
     return Column(
-        other.tag,
-        other.step[outside],
-        other.value[outside],
-        None if other.time is None else other.time[outside],
-        None if other.origin is None else other.origin[outside],
-        other.unit,
+        column.tag,
+        column.step[these],
+        column.value[these],
+        None if column.time is None else column.time[these],
+        None if column.origin is None else column.origin[these],
+        column.unit,
     )
 
 

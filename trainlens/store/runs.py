@@ -13,7 +13,7 @@ from trainlens.catalog.mapping import Meaning
 from trainlens.catalog.mapping import told as told_metrics
 from trainlens.model import NO_RANK, Attempt, Event, Fact, Metric, Note, Series
 from trainlens.store.attempts import Numbers, attempts, numbered
-from trainlens.store.relate import ROUNDING, File, Key, agreed, common, disagreement, lacking
+from trainlens.store.relate import ROUNDING, File, Key, agreed, common, disagreement, fuller, lacking
 from trainlens.store.stitch import Column
 from trainlens.store.stitcher import Line, Part, Stitcher, Told, names
 
@@ -53,16 +53,27 @@ def _stitched(files: Sequence[File], numbers: Mapping[int, Numbers], told: Told)
     at_once = {file.session for file in files if file.beside}
     for file in files:
         for (tag, rank), column in file.columns.items():
-            extra: Column | None = column
-            if file.same_as is not None and (tag, rank) in file.same_as.columns:
-                extra = lacking(file.same_as.columns[tag, rank], column)
+            twin = file.same_as.columns.get((tag, rank)) if file.same_as is not None else None
             key = tag, file.beside if rank == NO_RANK and file.session in at_once else rank
-            if extra is not None:
-                parts[key].append((file, extra))
+            if file.same_as is None or twin is None:
+                parts[key].append((file, column))
+            else:
+                parts[key] = _told_once(parts[key], (file.same_as, twin), (file, column))
     for file in files:
         file.columns = {}
     stitcher = Stitcher(numbers, told)
     return {key: stitcher.line(parts.pop(key)) for key in sorted(parts)}
+
+
+def _told_once(parts: Sequence[Part], first: Part, second: Part) -> list[Part]:
+    """The parts with a second telling of a column that is among them: the fuller one, and what only the other has."""
+    at = next((place for place, (file, column) in enumerate(parts) if column is first[1]), None)
+    if at is None:  # another telling took its place
+        return list(parts)
+    kept, other = (second, first) if fuller(second[1], first[1]) else (first, second)
+    before, after = lacking(kept[1], other[1])
+    sides = [(other[0], before)] if before else [], [(other[0], after)] if after else []
+    return [*parts[:at], *sides[0], kept, *sides[1], *parts[at + 1 :]]
 
 
 # ---- from lines to series --------------------------------------------------------------------------------------------

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.parsers.door import batches, facts, sniffed
+from trainlens.parsers import tracker_settings
+from trainlens.parsers._yaml import scalars
+
+WANDB = """wandb_version: 1
+
+_wandb:
+  desc: null
+  value:
+    cli_version: 0.15.4
+    t:
+      1:
+      - 1
+      - 55
+lr:
+  desc: null
+  value: 0.0006
+model:
+  desc: null
+  value:
+    layers: 12
+    name: "gpt"
+betas:
+  desc: null
+  value:
+  - 0.9
+  - 0.95
+compile:
+  desc: null
+  value: true
+out_dir:
+  desc: null
+  value: null
+"""
+SWANLAB = "lr:\n  desc: ''\n  sort: 0\n  value: 0.001\nm:\n  desc: ''\n  sort: 1\n  value:\n    x: 1\n"
+
+
+def test_the_settings_of_wandb() -> None:
+    found = facts(tracker_settings, WANDB, "config.yaml")
+    assert found == {"lr": 0.0006, "model.layers": 12, "model.name": "gpt", "compile": True}
+
+
+def test_the_settings_of_swanlab() -> None:
+    assert facts(tracker_settings, SWANLAB, "config.yaml") == {"lr": 0.001, "m.x": 1}
+
+
+def test_the_machine_and_the_program() -> None:
+    told = {"program": "train.py", "args": ["--lr", "1e-3"], "gpu": "A100", "gpu_count": 8, "git": {"commit": "ab"}}
+    content = json.dumps({**told, "email": "me@home", "username": "me", "disk": {"total": 1}})
+    assert facts(tracker_settings, content, "wandb-metadata.json") == {
+        "program": "train.py",
+        "args": "--lr 1e-3",
+        "git.commit": "ab",
+        "gpu": "A100",
+        "gpu_count": 8,
+    }
+    assert facts(tracker_settings, "{", "wandb-metadata.json") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a: 1\nb: -2.5e-3\nc: 1e5\n", {"a": 1, "b": -2.5e-3, "c": 1e5}),
+        ("a: 'it''s'\nb: \"x: y\"\n'c d': text # word\n", {"a": "it's", "b": "x: y", "c d": "text"}),
+        ("a:\n  b:\n    c: 1\n  d: 2\ne: 3\n", {"a.b.c": 1, "a.d": 2, "e": 3}),
+        ("a:\n- x: 1\n  y: 2\n- 3\nb: 4\n", {"b": 4}),
+        ("a: |\n  b: 1\n  c: 2\nd: 3\n", {"d": 3}),
+        ("a: [1, 2]\nb: {c: 1}\nd: ~\ne: yes\n", {"e": "yes"}),
+        ("# a: 1\n---\nb: http://x:80\nc: 1.5.2\n", {"b": "http://x:80", "c": "1.5.2"}),
+        ("no mapping\n:\n- a\n", {}),
+    ],
+)
+def test_scalars_of_yaml(text: str, found: dict[str, object]) -> None:
+    assert dict(scalars(text)) == found
+
+
+@given(st.text(alphabet="ab:-# '\"|\n\t{[1.~&*", max_size=200))
+def test_any_text_is_read(text: str) -> None:
+    list(scalars(text))
+
+
+def test_an_empty_file_has_no_settings() -> None:
+    assert batches(tracker_settings, "", "config.yaml") == []
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "score"),
+    [
+        (WANDB, "config.yaml", 0.95),
+        (SWANLAB, "config.yaml", 0.95),
+        (SWANLAB, "other.yaml", 0.0),
+        ("model:\n  layers: 2\n", "config.yaml", 0.0),
+        ('{"os": "Linux"}', "wandb-metadata.json", 1.0),
+        ('{"os": "Linux"}', "metadata.json", 0.0),
+    ],
+)
+def test_sniff(content: str, name: str, score: float) -> None:
+    assert sniffed(tracker_settings, content, name) == score
