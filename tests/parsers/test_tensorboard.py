@@ -583,12 +583,19 @@ def test_origins_are_the_records_bytes(tmp_path: Path) -> None:
 def test_checksums_of_pieces_of_any_length() -> None:
     rng = np.random.default_rng(1)
     buffer = rng.integers(0, 256, 300_000, dtype=np.uint8)
-    lengths = np.array([0, 1, 2, 63, 64, 65, 128, 129, 5000, 100_001, *rng.integers(0, 3000, 100).tolist()])
+    lengths = np.array(
+        [0, 1, 2, 3, 4, 63, 64, 65, 128, 129, 1024, 1025, 5000, 100_001, *rng.integers(0, 3000, 100).tolist()]
+    )
     starts = rng.integers(0, 190_000, len(lengths))
     pieces = [buffer[start : start + length].tobytes() for start, length in zip(starts, lengths, strict=True)]
     want = [google_crc32c.value(piece) for piece in pieces]
     assert _crc32c.of_ranges(buffer, starts, lengths).tolist() == want
-    assert [_crc32c.checksum(piece) for piece in pieces[:6]] == want[:6]
+    assert [_crc32c.checksum(piece) for piece in pieces[:8]] == want[:8]
+
+
+def test_a_far_byte_adds_what_seven_nearer_ones_do() -> None:
+    nearer = [_crc32c.byte_table(place) for place in _crc32c._NEARER]
+    assert np.array_equal(_crc32c.byte_table(_crc32c._FAR), np.bitwise_xor.reduce(nearer, axis=0))
 
 
 @pytest.mark.parametrize("following", [0, 1, 31, 32, 33, 64, 1000])
