@@ -10,6 +10,7 @@ bytes that many records share are summed once. TFRecord files keep the checksum 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache, lru_cache
 
@@ -28,7 +29,7 @@ _ENOUGH = 1024  # longer pieces are shortened to so many bytes
 # x^(8*863) is the sum of x^(8*n) over these n, modulo the polynomial: found by a search, and a test proves it
 _FAR, _NEARER = 863, (37, 28, 21, 19, 15, 9, 0)
 _PAIR_TABLES = 96  # tables of two bytes kept: 24 MiB
-_FEW = 512  # rows below which such a table is not made
+_MANY = 1 << 14  # look-ups from which on such a table is worth its making
 
 
 def _first_table() -> Words:
@@ -38,6 +39,7 @@ def _first_table() -> Words:
     return table
 
 
+_asked: Counter[int] = Counter()  # look-ups so far of two bytes, by the bytes from them to the end
 _BYTE = _first_table()
 _BYTE_LIST = _BYTE.tolist()
 
@@ -104,9 +106,11 @@ def add_columns(
     rows = len(total)
     index, part = np.empty(rows, np.intp), np.empty(rows, np.uint32)
     for place, width in places:
-        if width == 2 and rows < _FEW:  # not worth a table
-            add_columns(total, buffer, first, stride, length, ((place, 1), (place + 1, 1)))
-            continue
+        if width == 2:
+            _asked[length - place] += rows
+            if _asked[length - place] < _MANY:
+                add_columns(total, buffer, first, stride, length, ((place, 1), (place + 1, 1)))
+                continue
         index[:] = np.ndarray((rows,), f"<u{width}", buffer, first + place, (stride,))
         table = pair_table(length - place - 2) if width == 2 else byte_table(length - place - 1)
         table.take(index, out=part, mode="wrap")
@@ -120,7 +124,7 @@ def of_ranges(buffer: Bytes, starts: NDArray[np.int64], lengths: NDArray[np.int6
     for at in np.flatnonzero(single).tolist():
         answer[at] = checksum(buffer[starts[at] : starts[at] + lengths[at]].tobytes())
     powers = np.ceil(np.log2(np.maximum(1, -(-lengths // _BLOCK)))).astype(np.int64)
-    for power in np.unique(powers[~single]).tolist():
+    for power in sorted(set(powers[~single].tolist())):
         width = _BLOCK << power
         which = np.flatnonzero((powers == power) & ~single)
         at_once = max(1, _AT_ONCE // width)

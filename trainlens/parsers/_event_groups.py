@@ -46,7 +46,7 @@ def groups(buffer: Bytes, starts: Ints, lengths: Ints, at: Ints, deep: bool) -> 
         if (here == here[0]).all():
             found.append((int(here[0]), group))
         else:
-            found += [(int(one), group[here == one]) for one in np.unique(here)]
+            found += [(one, group[here == one]) for one in sorted(set(here.tolist()))]
     return found
 
 
