@@ -149,7 +149,7 @@ def choose(source: Source, forced: Sequence[str] = ()) -> tuple[str | None, Sour
     if _OURS.match(head):
         reason = "written by trainlens itself"
         return None, SourceReport(source.name, "", bytes=source.size, state="ignored", reason=reason)
-    scores = {name: _sureness(parser, head, source.path) for name, parser in plugins.load_all("parsers").items()}
+    scores = _scores(head, source.path)
     best = max(scores, key=lambda name: scores[name], default="")
     if best and scores[best] > 0:
         others = sorted((score, name) for name, score in scores.items() if score > 0 and name != best)
@@ -158,6 +158,15 @@ def choose(source: Source, forced: Sequence[str] = ()) -> tuple[str | None, Sour
         return best, SourceReport(source.name, best, bytes=source.size, reason=reason)
     reason = "empty file" if not source.size else "no format of a training log"
     return None, SourceReport(source.name, "", bytes=source.size, state="ignored", reason=reason)
+
+
+def _scores(head: bytes, path: Path) -> dict[str, float]:
+    """How sure each parser is; only the one whose certainty is proof where there is such a one: asking all is dear."""
+    parsers = plugins.load_all("parsers")
+    for name, parser in parsers.items():
+        if getattr(parser, "PROVES", False) and _sureness(parser, head, path) == 1.0:
+            return {name: 1.0}
+    return {name: _sureness(parser, head, path) for name, parser in parsers.items()}
 
 
 def _sureness(parser: Any, head: bytes, path: Path) -> float:

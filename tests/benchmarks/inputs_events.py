@@ -47,6 +47,20 @@ def write(path: Path, kind: Kind, points: int, seed: int = 1) -> Truth:
     return truth
 
 
+def damage(path: Path, truth: Truth, every: int) -> Truth:
+    """Flip a bit of the value of every so manieth scalar of a written file; what is left of the truth comes back."""
+    from trainlens.parsers._event_frames import frames  # only to find where the records are
+
+    buffer = np.fromfile(path, np.uint8)
+    found = frames(buffer, 0, len(buffer))
+    hit = np.arange(every // 2, len(truth.step), every)
+    buffer[found.starts[hit + 1] + found.lengths[hit + 1] + 8] ^= 1  # the first record holds the version alone
+    buffer.tofile(path)
+    left = np.ones(len(truth.step), np.bool_)
+    left[hit] = False
+    return Truth(truth.tag[left], truth.step[left], truth.time[left], truth.value[left])
+
+
 def _regular(points: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     count = np.arange(points)
     return count % len(TAGS), count // len(TAGS)

@@ -95,3 +95,9 @@ def hyperparameters(numbers: dict[str, float], words: dict[str, str]) -> bytes:
     stated |= {name: message(3, word.encode()) for name, word in words.items()}
     entries = b"".join(message(1, message(1, name.encode()) + message(2, one)) for name, one in stated.items())
     return message(1, b"_hparams_/session_start_info") + metadata("hparams", message(3, entries))
+
+
+def session_end(status: int, time: float) -> bytes:
+    """What the hparams plug-in writes at the end: 1 success, 2 failure, 3 still running."""
+    ended = whole(1, status) + (b"\x11" + struct.pack("<d", time) if time else b"")
+    return message(1, b"_hparams_/session_end_info") + metadata("hparams", message(4, ended))

@@ -268,6 +268,60 @@ def test_hyperparameters_and_short_texts_are_facts(tmp_path: Path) -> None:
     assert answer.facts == {"lr": 3e-4, "layers": 12, "optimizer": "adamw", "hidden_size": 4096, "flash": True}
 
 
+def test_a_fact_is_given_once_also_when_the_file_grows(tmp_path: Path) -> None:
+    start = e.event([e.text("width", "64")]) + b"".join(curve(3))
+    first = read(start, tmp_path)
+    more = e.event([e.text("width", "65"), e.text("depth", "2")], 4) + b"".join(curve(3, first=4))
+    assert first.facts == {"width": 64}
+    assert read(start + more, tmp_path, first.checkpoint).facts == {"depth": 2}
+    assert read(start + more, tmp_path).facts == {"width": 64, "depth": 2}
+
+
+TEXTS = {
+    "args": ('{"lr": 3e-4, "bf16": true, "optim": {"name": "adamw", "betas": [0.9, 0.95]}, "seed": null}',
+             {"args.lr": 3e-4, "args.bf16": True, "args.optim.name": "adamw"}),
+    "hyperparameters": ("|param|value|\n|-|-|\n|gamma|0.99|\n|env_id|CartPole-v1|\n|cuda|True|",
+                        {"hyperparameters.gamma": 0.99, "hyperparameters.env_id": "CartPole-v1",
+                         "hyperparameters.cuda": True}),
+    "three columns": ("|a|b|c|\n|-|-|-|\n|1|2|3|", {}),
+    "no rule": ("|a|b|\n|c|d|\n|e|f|", {}),
+    "broken object": ('{"lr": 3e-4, ', {}),
+    "a list": ("[1, 2]", {"a list": "[1, 2]"}),
+    "deep": ('{"a":' * 50_000 + "1" + "}" * 50_000, {}),
+    "too long": ('{"a": "' + "x" * 300_000 + '", "b": 1}', {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tag", TEXTS)
+def test_texts_that_state_several_values(tag: str, tmp_path: Path) -> None:
+    text, stated = TEXTS[tag]
+    answer = read(e.event([e.text(f"{tag}/text_summary", text)]) + b"".join(curve(3)), tmp_path)
+    assert answer.facts == stated
+    assert answer.steps("loss") == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("status", "time", "kinds"), [(1, 1.77e9, ["run-end"]), (2, 1.77e9, ["exit-code"]), (3, 1.77e9, []), (1, 0.0, [])]
+)
+def test_the_end_of_a_session_of_hyperparameters(status: int, time: float, kinds: list[str], tmp_path: Path) -> None:
+    ended = e.event([e.session_end(status, time)])
+    answer = read(e.event([e.hyperparameters({"lr": 0.1}, {})]) + b"".join(curve(3)) + ended, tmp_path)
+    assert [one.kind for one in answer.events] == kinds
+    assert [one.time for one in answer.events] == [time] * len(kinds)
+
+
+def test_a_file_that_holds_its_version_alone_says_so(tmp_path: Path) -> None:
+    answer = read(e.version(), tmp_path)
+    assert answer.notes["no-points"].message.startswith("only the file's version was written")
+
+
+def test_media_are_counted_where_there_is_no_point(tmp_path: Path) -> None:
+    old = [e.event([e.image("i", 512)], step) for step in range(3)]
+    new = [e.event([e.tensor("h", e.floats(1, 2), "histograms", (2,))], step) for step in range(2)]
+    message = read(e.version() + b"".join(old + new), tmp_path).notes["no-points"].message
+    assert message == "6 records were read; none is a scalar (it holds 2 histograms, 3 images)"
+
+
 @pytest.fixture
 def small_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stretches and tables so small that a test file has several of each."""
@@ -320,6 +374,61 @@ def test_like_damages_do_not_cancel(tmp_path: Path) -> None:
     answer = read(content, tmp_path)
     assert len(answer.steps("loss")) == 396
     assert answer.notes["checksum"].count == 4
+
+
+def _places(record: bytes) -> st.SearchStrategy[int]:
+    """Bytes of one record, its edges more often: the length, its checksum, the payload's ends and checksum."""
+    size = len(record)
+    return st.one_of(st.sampled_from([0, 7, 8, 11, 12, size - 5, size - 4, size - 1]), st.integers(0, size - 1))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+@pytest.mark.usefixtures("small_stretches")
+def test_equal_damages_at_several_places_invent_no_point(tmp_path: Path, data: st.DataObject) -> None:
+    """The same flips in several records cancel in a sum over all of them; also where stretches and tables end."""
+    tags = ["loss", "train/lr"] if data.draw(st.booleans()) else ["loss"]
+    records = [e.event([e.simple(tag, 1 / n)], n) for n in range(200, 320) for tag in tags]
+    order = data.draw(st.randoms(use_true_random=False))
+    if data.draw(st.booleans()):
+        order.shuffle(records)
+    flips = data.draw(st.lists(st.tuples(_places(records[0]), st.integers(1, 255)), min_size=1, max_size=3))
+    hit = data.draw(st.sets(st.integers(1, len(records) - 1), min_size=1, max_size=6))
+    original = list(records)
+    for number in hit:
+        for at, bits in flips:
+            records[number] = flipped(records[number], min(at, len(records[number]) - 1), bits)
+    answer = read(b"".join(records), tmp_path)
+    written = {tag: set(rows) for tag, rows in read(b"".join(original), tmp_path, name="tfevents.whole").curves.items()}
+    spared = read(
+        b"".join(one for one, was in zip(records, original, strict=True) if one == was), tmp_path, name="tfevents.left"
+    )
+    for tag, rows in answer.curves.items():
+        assert set(rows) <= written[tag]
+    assert answer.curves == spared.curves
+    assert {"checksum", "damaged", "cut-off"} & set(answer.notes) or records == original
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 1 << 30), count=st.integers(1, 40))
+@pytest.mark.usefixtures("small_stretches")
+def test_random_damage_invents_no_point(seed: int, count: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    content = bytearray(b"".join(e.event([e.simple(chance.choice("abc"), n)], n) for n in range(1, 300)))
+    whole = read(bytes(content), tmp_path, name="tfevents.whole")
+    for _ in range(count):
+        kind, at = chance.randrange(4), chance.randrange(1, len(content))
+        if kind == 0:
+            content[at] ^= chance.randrange(1, 256)
+        elif kind == 1:
+            del content[at : at + chance.randrange(1, 60)]
+        elif kind == 2:
+            content[at:at] = chance.randbytes(chance.randrange(1, 60))
+        else:
+            content[at : at + 20] = bytes(len(content[at : at + 20]))
+    answer = read(bytes(content), tmp_path)
+    for tag, rows in answer.curves.items():
+        assert set(rows) <= set(whole.curves[tag])
 
 
 def test_all_records_of_a_tag_are_damaged(tmp_path: Path) -> None:
@@ -583,12 +692,19 @@ def test_origins_are_the_records_bytes(tmp_path: Path) -> None:
 def test_checksums_of_pieces_of_any_length() -> None:
     rng = np.random.default_rng(1)
     buffer = rng.integers(0, 256, 300_000, dtype=np.uint8)
-    lengths = np.array([0, 1, 2, 63, 64, 65, 128, 129, 5000, 100_001, *rng.integers(0, 3000, 100).tolist()])
+    lengths = np.array(
+        [0, 1, 2, 3, 4, 63, 64, 65, 128, 129, 1024, 1025, 5000, 100_001, *rng.integers(0, 3000, 100).tolist()]
+    )
     starts = rng.integers(0, 190_000, len(lengths))
     pieces = [buffer[start : start + length].tobytes() for start, length in zip(starts, lengths, strict=True)]
     want = [google_crc32c.value(piece) for piece in pieces]
     assert _crc32c.of_ranges(buffer, starts, lengths).tolist() == want
-    assert [_crc32c.checksum(piece) for piece in pieces[:6]] == want[:6]
+    assert [_crc32c.checksum(piece) for piece in pieces[:8]] == want[:8]
+
+
+def test_a_far_byte_adds_what_seven_nearer_ones_do() -> None:
+    nearer = [_crc32c.byte_table(place) for place in _crc32c._NEARER]
+    assert np.array_equal(_crc32c.byte_table(_crc32c._FAR), np.bitwise_xor.reduce(nearer, axis=0))
 
 
 @pytest.mark.parametrize("following", [0, 1, 31, 32, 33, 64, 1000])

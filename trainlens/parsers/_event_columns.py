@@ -8,21 +8,20 @@ layout is decoded event by event. Each payload's checksum is verified in any cas
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainlens.model import Floats, Ints
-from trainlens.parsers._crc32c import Bytes, add_columns, checksum, of_ranges, unmasked
+from trainlens.parsers._crc32c import Bytes, add_columns, byte_table, checksum, of_ranges, unmasked
 from trainlens.parsers._event_frames import HEADER
+from trainlens.parsers._event_groups import fold, groups, hashes, length_of
 from trainlens.parsers._event_record import MalformedError, Record, Value, parse, width_of
 
-LONGEST = 1024  # payloads above are decoded one by one
+LONGEST = 1000  # payloads above are decoded one by one
 _FEWEST = 4  # equal records that are worth an array
 _VAIN = 8
-_CACHED = 1 << 14  # records whose keys are made together: the arrays stay in the cache
 _ROUNDS = 3
 
 Shape = tuple[int, int, int, int, tuple[tuple[int, str], ...]]
@@ -37,6 +36,7 @@ class Layout:
     mask: Bytes  # bits that are constant, padded to whole words
     parts: list[tuple[int, int]]  # the varying bytes, in ones and twos
     constant: int  # checksum of the payload with the varying bytes zero
+    words: NDArray[np.uint64]  # the constant bits
     key: bytes  # tells masks apart
     number: int = -1
 
@@ -70,6 +70,8 @@ class Decoder:
         self.buffer = buffer
         self.layouts: list[Layout] = []
         self._known: dict[bytes, Layout] = {}
+        self._usual: dict[int, Layout] = {}  # the layout that all records of a key had
+        self._deep = False  # whether keys must tell more
 
     def decode(self, starts: Ints, lengths: Ints) -> Decoded:
         """The scalars of the records at `starts` with payloads of `lengths`."""
@@ -78,36 +80,50 @@ class Decoder:
         room = (lengths >= 18) & (lengths <= LONGEST) & (starts + lengths + (HEADER + 12) <= len(self.buffer))
         at = np.flatnonzero(room)
         alone.append(np.flatnonzero(~room))
-        for some in _by_structure(self.buffer, starts, lengths, at):
-            alone += self._structure(decoded, starts, some, int(lengths[some[0]]))
+        for key, some in groups(self.buffer, starts, lengths, at, self._deep):
+            alone.append(self._group(decoded, starts, some, key))
         one_by_one = np.sort(np.concatenate(alone))
         self._alone(decoded, starts[one_by_one], lengths[one_by_one])
         return decoded
 
-    def _structure(self, decoded: Decoded, starts: Ints, which: Ints, length: int) -> list[Ints]:
-        """Decode records of one structure; returns those that must be decoded alone."""
+    def _group(self, decoded: Decoded, starts: Ints, which: Ints, key: int) -> Ints:
+        """Decode records of one key; returns those that must be decoded alone."""
+        if len(which) < _FEWEST:
+            return which
+        length = length_of(key)
         width = -(-(length + 4) // 8) * 8
         rows_at = np.ndarray((len(self.buffer) - width + 1,), f"V{width}", self.buffer, 0, (1,))
-        alone = []
+        rows = rows_at[starts[which] + HEADER].view(np.uint64).reshape(-1, width // 8)
+        layout = self._usual.get(key) or self._layout(rows[0], length)
+        if layout is not None:
+            any_, all_ = fold(rows)
+            if not (((any_ ^ layout.words) | (all_ ^ layout.words)) & layout.mask.view(np.uint64)).any():
+                self._usual[key] = layout
+                row = any_.view(np.uint8)
+                summed = sums(layout, row, row == all_.view(np.uint8))
+                self._columns(decoded, starts, rows, which, [(0, len(rows), layout)], summed)
+                return which[:0]
+            self._deep = True
+        return self._mixed(decoded, starts, rows, which, length)
+
+    def _mixed(self, decoded: Decoded, starts: Ints, rows: NDArray[np.uint64], which: Ints, length: int) -> Ints:
+        """Decode records of one key and several layouts; returns those that must be decoded alone."""
         for attempt in range(_ROUNDS):
             if len(which) < _FEWEST:
                 break
-            rows = rows_at[starts[which] + HEADER].view(np.uint64).reshape(-1, width // 8)
             layout = next(filter(None, (self._layout(rows[i], length) for i in (0, len(rows) // 2, -1))), None)
             if layout is None:
                 break
-            hashed = _hash(rows, layout.mask.view(np.uint64), attempt)
-            if hashed.min() != hashed.max():
-                order = np.argsort(hashed, kind="stable")
-                which = which[order]
-                rows = rows.view(f"V{width}").ravel()[order].view(np.uint64).reshape(-1, width // 8)
+            hashed = hashes(rows, layout.mask.view(np.uint64), attempt)
+            order = np.argsort(hashed, kind="stable")
+            which, rows = which[order], _picked(rows, order)
             fits, rest = self._runs(rows, layout, length)
-            left = which[rest]
             if fits:
                 self._columns(decoded, starts, rows, which, fits)
-            which = np.sort(left)
-        alone.append(which)
-        return alone
+            left = np.flatnonzero(rest)
+            left = left[np.argsort(which[left])]
+            which, rows = which[left], _picked(rows, left)
+        return which
 
     def _runs(
         self, rows: NDArray[np.uint64], like: Layout, length: int
@@ -148,20 +164,25 @@ class Decoder:
         rows: NDArray[np.uint64],
         which: Ints,
         fits: list[tuple[int, int, Layout]],
+        summed: tuple[int, list[tuple[int, int]]] | None = None,
     ) -> None:
-        """Verify and emit runs of one shape; runs are (first row, end, layout)."""
+        """Verify and emit runs of one shape; runs are (first row, end, layout).
+
+        `summed` is what the bytes that all rows share add to their checksums, and the bytes that change.
+        """
         layout = fits[0][2]
+        still, parts = summed or (0, layout.parts)
         length = layout.shape[0]
         stride = rows.shape[1] * 8
         flat = rows.view(np.uint8).reshape(-1)
         total = unmasked(np.ndarray((len(rows),), "<u4", flat, length, (stride,)))
-        add_columns(total, flat, 0, stride, length, layout.parts)
+        add_columns(total, flat, 0, stride, length, parts)
         time = numbers_at("<f8", flat, layout.shape[1], stride, len(rows))
         step = steps_at(layout.shape, flat, 0, stride, len(rows))
         numbers = [numbers_at(code, flat, place, stride, len(rows)) for place, code in layout.shape[4]]
         for first, last, one in fits:
             decoded.layouts[which[first:last]] = one.number
-            holds = total[first:last] == one.constant
+            holds = total[first:last] == one.constant ^ still
             origin = starts[which[first:last]]
             here = slice(first, last)
             if holds.all():
@@ -216,17 +237,48 @@ def layout_of(payload: bytes) -> Layout | None:
         return None
     shape = (length, record.time_place, record.step_place, record.step_width)
     places = tuple((one.place, one.code) for one in values)
-    return Layout((*shape, places), tuple(values), mask, parts, checksum(bytes(bare)), mask.tobytes())
+    words = np.frombuffer(payload.ljust(len(mask), b"\0"), np.uint64) & mask.view(np.uint64)
+    return Layout((*shape, places), tuple(values), mask, parts, checksum(bytes(bare)), words, mask.tobytes())
+
+
+def sums(layout: Layout, row: Bytes, constant: NDArray[np.bool_]) -> tuple[int, list[tuple[int, int]]]:
+    """What those varying bytes of payloads that all have as in `row` add to the checksum, and those that do change."""
+    total, parts = 0, []
+    same, written, length = constant.tobytes(), row.tobytes(), layout.shape[0]
+    for place, width in layout.parts:
+        if not same[place] or not same[place + width - 1]:
+            parts.append((place, width))
+            continue
+        for byte in range(place, place + width):
+            total ^= int(byte_table(length - byte - 1)[written[byte]])
+    return total, parts
+
+
+def _picked(rows: NDArray[np.uint64], which: Ints) -> NDArray[np.uint64]:
+    """Some of the rows; numpy is slow where it picks short rows that are not one element."""
+    width = rows.shape[1]
+    whole: NDArray[np.uint64] = rows.view(f"V{8 * width}").ravel()[which].view(np.uint64).reshape(-1, width)
+    return whole
 
 
 def steps_at(shape: Shape, buffer: Bytes, payload: int, stride: int, rows: int) -> Ints:
     """Steps of `rows` records of one shape, the first payload at `payload`, each next `stride` bytes on."""
     _, _, place, width, _ = shape
-    step = np.zeros(rows, np.uint64)
-    for byte in range(width):
-        part = np.ndarray((rows,), "u1", buffer, payload + place + byte, (stride,)).astype(np.uint64)
-        step |= (part & np.uint64(127)) << np.uint64(7 * byte)
-    return step.view(np.int64)
+    if not width:
+        return np.zeros(rows, np.int64)
+    first = payload + place
+    if width > 4:
+        step = np.zeros(rows, np.uint64)
+        for byte in range(width):
+            part = np.ndarray((rows,), "u1", buffer, first + byte, (stride,)).astype(np.uint64)
+            step |= (part & np.uint64(127)) << np.uint64(7 * byte)
+        return step.view(np.int64)
+    written = np.ndarray((rows,), "<u4", buffer, first, (stride,)).astype(np.uint32)  # checksum follows
+    short = written & np.uint32(127)
+    for byte in range(1, width):
+        written >>= np.uint32(1)
+        short |= written & np.uint32(127 << 7 * byte)
+    return short.astype(np.int64)
 
 
 def numbers_at(code: str, buffer: Bytes, first: int, stride: int, rows: int) -> Floats:
@@ -235,55 +287,3 @@ def numbers_at(code: str, buffer: Bytes, first: int, stride: int, rows: int) -> 
         upper = np.ndarray((rows,), "<u2", buffer, first, (stride,)).astype(np.uint32)
         return (upper << np.uint32(16)).view(np.float32).astype(np.float64)
     return np.ndarray((rows,), code, buffer, first, (stride,)).astype(np.float64)
-
-
-def _by_structure(buffer: Bytes, starts: Ints, lengths: Ints, at: Ints) -> list[Ints]:
-    """Indices of records sorted into groups of one length, step width and (as a rule) tag length, in file order."""
-    if not len(at):
-        return []
-    keys = np.empty(len(at), np.int32)
-    for first in range(0, len(at), _CACHED):
-        some = at[first : first + _CACHED]
-        keys[first : first + _CACHED] = _structure_keys(buffer, starts[some] + HEADER, lengths[some])
-    hashed = ((keys * np.int32(0x1E3779B1)) >> np.int32(15)).astype(np.uint16)
-    order = np.argsort(hashed, kind="stable")
-    bounds = np.flatnonzero(np.diff(hashed[order])) + 1
-    groups = []
-    for group in np.split(order, bounds):
-        of_group = keys[group]
-        if (of_group == of_group[0]).all():
-            groups.append(at[group])
-        else:
-            groups += [at[group[of_group == one]] for one in np.unique(of_group)]
-    return groups
-
-
-def _structure_keys(buffer: Bytes, payload: Ints, length: Ints) -> Ints:
-    """A number for the length, the step width and the tag length of events that are laid out as writers do."""
-    word = np.ndarray((len(buffer) - 7,), "<u8", buffer, 0, (1,))[payload + 9]
-    has_step = (word & np.uint64(0xFF)) == 0x10
-    ends = ~(word >> np.uint64(8)) & np.uint64(0x0080808080808080)
-    lowest = ends & (~ends + np.uint64(1))
-    width = np.where(has_step, (np.bitwise_count(lowest - np.uint64(1)) >> 3) + 1, 0).astype(np.int64)
-    summary = 9 + has_step + width  # the summary follows; its length and that of its first value take 1 or 2 bytes
-    inner = summary + 2 + (length - summary - 2 >= 128)
-    inner += 2 + (buffer[payload + np.minimum(inner + 1, length - 1)] >= 128)
-    tag = buffer[payload + np.minimum(inner + 1, length - 1)]
-    key: Ints = (length << 12) | (width << 8) | tag
-    return key
-
-
-def _hash(rows: NDArray[np.uint64], mask: NDArray[np.uint64], attempt: int) -> NDArray[np.uint16]:
-    total = np.zeros(len(rows), np.uint64)
-    for column, factor in enumerate(_factors(len(mask), attempt)):
-        if mask[column]:
-            total += (rows[:, column] & mask[column]) * factor
-            total ^= total >> np.uint64(29)
-    return (total >> np.uint64(13)).astype(np.uint16)
-
-
-@cache
-def _factors(count: int, attempt: int) -> NDArray[np.uint64]:
-    """Odd factors for the columns, others at each attempt."""
-    numbers = [pow(0x9E3779B97F4A7C15, 3 + column + 1000 * attempt, 1 << 64) | 1 for column in range(count)]
-    return np.array(numbers, np.uint64)

@@ -95,17 +95,27 @@ def candidates(buffer: Bytes, base: int, stop: int) -> tuple[Ints, Ints]:
         begins[0] = pair[0]
         np.greater(pair[1:], pair[:-1], out=begins[1:])
         run = np.flatnonzero(begins) * 2 + low
+        if not len(run):
+            continue
         run -= buffer[np.maximum(run - 1, 0)] == 0  # the run may begin in the middle of a pair
         for back in (1, 2, 3):
             start = run - back
-            within = (start >= first) & (start < last) & (start + HEADER <= size)
-            if not within.all():
+            if start[0] < first or start[-1] >= last or start[-1] + HEADER > size:
+                within = (start >= first) & (start < last) & (start + HEADER <= size)
                 start, run = start[within], run[within]
             holds, length = _valid_lengths(buffer, start)
+            if holds.all():
+                starts.append(start)
+                lengths.append(length)
+                break
             starts.append(start[holds])
             lengths.append(length[holds])
             run = run[~holds]
+            if not len(run):
+                break
     at, length = np.concatenate(starts), np.concatenate(lengths)
+    if (at[1:] > at[:-1]).all():
+        return at, length
     order = np.argsort(at, kind="stable")
     return at[order], length[order]
 
@@ -114,15 +124,14 @@ def _valid_lengths(buffer: Bytes, start: Ints) -> tuple[NDArray[np.bool_], Ints]
     """Which starts have a plausible length with its checksum, and the lengths."""
     if not len(start):
         return np.empty(0, np.bool_), start
-    word = np.ndarray((len(buffer) - 7,), "<u8", buffer, 0, (1,))[start]
-    plausible = (word < _HIGH) & (word > 0)
-    word[~plausible] = 0
-    stored = np.ndarray((len(buffer) - 3,), "<u4", buffer, 0, (1,))[start + 8]
-    short = word <= 0xFFFF
-    expected = _masked_lengths()[(word & np.uint64(0xFFFF)).astype(np.intp)]
-    if not short.all():
-        expected = np.where(short, expected, _masked(_raw_lengths(word)))
-    return plausible & (expected == stored), word.astype(np.int64)
+    header = np.ndarray((len(buffer) - HEADER + 1,), f"V{HEADER}", buffer, 0, (1,))[start].view("<u4").reshape(-1, 3)
+    low, stored = header[:, 0], header[:, 2]
+    plausible = (low < _HIGH) & (low > 0) & (header[:, 1] == 0)
+    expected = _masked_lengths()[(low & np.uint32(0xFFFF)).astype(np.intp)]
+    if low.max() > 0xFFFF:
+        word = np.where(plausible, low, 0).astype(np.uint64)
+        expected = np.where(low <= 0xFFFF, expected, _masked(_raw_lengths(word)))
+    return plausible & (expected == stored), low.astype(np.int64)
 
 
 def _raw_lengths(word: NDArray[np.uint64]) -> Words:

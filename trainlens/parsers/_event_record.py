@@ -26,6 +26,8 @@ _LISTS = {
     5: (_FIXED32, "<f4"), 6: (_FIXED64, "<f8"), 7: (_VARINT, "int"), 10: (_VARINT, "int"), 11: (_VARINT, "int"),
     13: (_VARINT, "half"), 16: (_VARINT, "uint"), 17: (_VARINT, "uint"),
 }  # fmt: skip
+# Summary.Value's own fields for what TensorFlow 2 leaves to plug-ins of these names
+_MEDIA = {4: "images", 5: "histograms", 6: "audio"}
 
 
 class MalformedError(ValueError):
@@ -45,6 +47,7 @@ class Value:
     content: bytes = b""  # what the plug-in stored about the tag
     text: bytes = b""  # the first string of a tensor of strings
     bad_name: bool = False  # the tag was not UTF-8
+    medium: str = ""  # what it is when it stands in a field of its own: images, histograms, audio
 
 
 @dataclass(slots=True)
@@ -145,6 +148,8 @@ def _value(payload: bytes, at: int, stop: int) -> Value:
         elif number == 2 and wire == _FIXED32:
             value.number, value.tensor = number_at(payload, start, "<f4"), False
             value.place, value.code = start, "<f4"
+        elif number in _MEDIA and wire == _BYTES:
+            value.medium = _MEDIA[number]
         elif number == 8 and wire == _BYTES:
             _tensor(value, payload, start, end)
         elif number == 9 and wire == _BYTES:

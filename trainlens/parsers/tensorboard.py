@@ -11,9 +11,11 @@ bytes that are no records; a record that the end of the file cuts off is the nor
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from trainlens.model import Batch, Checkpoint, Event, EventKind, Note, Place
 from trainlens.parsers._crc32c import Bytes
 from trainlens.parsers._event_columns import Decoded, Decoder
 from trainlens.parsers._event_curves import Curves
-from trainlens.parsers._event_facts import Facts
+from trainlens.parsers._event_facts import Facts, session_end
 from trainlens.parsers._event_frames import AROUND, HEADER, Frames, candidates, frames, header_at, payload_holds
 from trainlens.parsers._event_record import MalformedError, parse
 from trainlens.parsers._event_tiles import period, tiles
@@ -29,7 +31,9 @@ from trainlens.sources import Source
 
 _SMALLEST, _LARGEST = 1 << 18, 1 << 23  # bytes read the general way before a repeating period is looked for
 
+PROVES = True  # both checksums of the first record hold
 _NAME = "tfevents"
+_PLURAL = {"text": "texts", "hparams": "hyper-parameter records"}
 _SESSIONS: dict[int, tuple[EventKind, str]] = {
     1: ("run-start", "session started"),
     2: ("run-end", "session stopped"),
@@ -121,12 +125,13 @@ class _Reading:
         self.source = source
         self.since = since
         self.curves = Curves(since.state if since else {})
-        self.facts = Facts(source.name)
+        self.facts = Facts(source.name, cast(list[str], since.state.get("facts", [])) if since else ())
         self.records = 0
         self.false: list[int] = []
         self.malformed: list[int] = []
         self.damaged: list[tuple[int, int]] = []
-        self.plugins: set[str] = set()
+        self.media: Counter[str] = Counter()
+        self.versions = 0
         self.tail = -1
         self.lost = -1
 
@@ -145,13 +150,14 @@ class _Reading:
         yield from self._notes(len(buffer))
         if self.curves.continuable and not self.source.compressed:
             end = next((at for at in (self.tail, self.lost) if at >= 0), len(buffer))
-            state = self.curves.state()
-            yield Checkpoint(end, state)
+            yield Checkpoint(end, self.curves.state() | {"facts": self.facts.said()})
 
     def _sessions_and_facts(self, decoded: Decoded) -> Iterator[Batch]:
         for at, record in decoded.records:
-            self.plugins.update(value.plugin for value in record.values if value.plugin)
+            self.media.update(value.medium or value.plugin for value in record.values if value.number is None)
+            self.versions += record.version != ""
             yield from self.facts.of(at, record)
+            yield from session_end(record, Place(self.source.name, byte=at))
             if record.session in _SESSIONS:
                 kind, text = _SESSIONS[record.session]
                 if kind == "run-start" and record.step > 0:
@@ -180,5 +186,11 @@ class _Reading:
             yield Note("not-understood", text, byte=min(self.malformed), count=count)
         yield from self.curves.notes()
         if not self.curves.points and not self.curves.tags:
-            held = f" (it holds {', '.join(sorted(self.plugins))})" if self.plugins else ""
-            yield Note("no-points", f"{self.records:,} records were read; none is a scalar{held}", byte=0)
+            yield Note("no-points", self._nothing(), byte=0)
+
+    def _nothing(self) -> str:
+        """Why there is no point."""
+        if self.records and self.records == self.versions:
+            return "only the file's version was written: the run ended before it logged anything, or has not logged yet"
+        held = ", ".join(f"{count:,} {_PLURAL.get(name, name)}" for name, count in sorted(self.media.items()) if name)
+        return f"{self.records:,} records were read; none is a scalar" + (f" (it holds {held})" if held else "")
