@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import cast
 
 from trainlens.model import Fact, Place
 from trainlens.model import Value as Plain
@@ -23,6 +24,12 @@ class Facts:
     def __init__(self, path: str) -> None:
         self._path = path
         self._said: set[str] = set()
+
+    def state(self) -> list[str]:
+        return sorted(self._said)
+
+    def restore(self, state: object) -> None:
+        self._said = set(cast(list[str], state or ()))
 
     def of(self, at: int, record: Record) -> Iterator[Fact]:
         for value in record.values:

@@ -78,7 +78,7 @@ class Teller:
 
     def state(self) -> dict[str, object]:
         """What the rows that are yet to come need, for a checkpoint."""
-        kept = ("step", "per_epoch", "names", "texts", "totals", "seen")
+        kept = ("step", "per_epoch", "names", "texts", "totals", "unreadable", "seen")
         return {name: copy.copy(getattr(self, name)) for name in kept}
 
     def notes(self) -> Iterator[Note]:

@@ -19,6 +19,7 @@ from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Note
 from trainlens.parsers._cells import Reader
 from trainlens.parsers._dialect import Dialect, dialect
+from trainlens.parsers._faults import kept, restored
 from trainlens.parsers._row_blocks import encoding, row_blocks
 from trainlens.parsers._teller import Teller
 from trainlens.sources import HEAD, Source
@@ -47,6 +48,8 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
         raise InputError("is no table of cells with numbers", where=source.name)
     teller = Teller(source.name, **state.get("teller", {}))
     reader = Reader(form, state.get("line", 0))
+    reader.headers, reader.uneven = restored(state.get("headers")), restored(state.get("uneven"))
+    reader.latin = state.get("latin", False)
     end, torn = since.offset if since else 0, False
     for block in row_blocks(source, end):
         if block.torn and reader.line and not reader.is_whole(block.text):
@@ -60,7 +63,8 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
             reader.line -= 1  # what is appended to it ends this very line
     yield from _notes(reader, teller, torn)
     if not source.compressed and encoding(source.head(4)) == "utf-8":
-        yield Checkpoint(end, {"dialect": asdict(form), "line": reader.line, "teller": teller.state()})
+        faults = {"headers": kept(reader.headers), "uneven": kept(reader.uneven), "latin": reader.latin}
+        yield Checkpoint(end, {"dialect": asdict(form), "line": reader.line, "teller": teller.state(), **faults})
 
 
 def _notes(reader: Reader, teller: Teller, torn: bool) -> Iterator[Note]:

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from trainlens.model import Batch, Checkpoint, Fact, Note, Place, Points, Value
+from trainlens.parsers._faults import kept, restored
 from trainlens.parsers._row_blocks import row_blocks
 from trainlens.sources import HEAD, Source
 
@@ -44,7 +45,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     tag = _below(source.path, "metrics")
     line = int(str(since.state["line"])) if since else 0
     end = since.offset if since else 0
-    bad: list[int] = []
+    bad = restored(since.state.get("bad")) if since else []
     torn = False
     for block in row_blocks(source, end):
         if block.torn and line:  # the store ends every line; the number of the step may be cut
@@ -60,7 +61,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     if torn:
         yield Note("cut-off", f"the last line ({line + 1:,}) of {tag!r} is incomplete and was left out", line + 1)
     if not source.compressed:
-        yield Checkpoint(end, {"line": line})
+        yield Checkpoint(end, {"line": line, "bad": kept(bad)})
 
 
 def _points(tag: str, text: bytes, before: int, bad: list[int]) -> Iterator[Points]:

@@ -11,9 +11,10 @@ bytes that are no records; a record that the end of the file cuts off is the nor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from trainlens.parsers._event_facts import Facts
 from trainlens.parsers._event_frames import AROUND, HEADER, Frames, candidates, frames, header_at, payload_holds
 from trainlens.parsers._event_record import MalformedError, parse
 from trainlens.parsers._event_tiles import period, tiles
+from trainlens.parsers._faults import kept, restored
 from trainlens.sources import Source
 
 _SMALLEST, _LARGEST = 1 << 18, 1 << 23  # bytes read the general way before a repeating period is looked for
@@ -122,11 +124,12 @@ class _Reading:
         self.since = since
         self.curves = Curves(since.state if since else {})
         self.facts = Facts(source.name)
-        self.records = 0
-        self.false: list[int] = []
-        self.malformed: list[int] = []
-        self.damaged: list[tuple[int, int]] = []
-        self.plugins: set[str] = set()
+        held = cast(Mapping[str, Any], since.state if since else {})
+        self.facts.restore(held.get("facts"))
+        self.records: int = held.get("records", 0)
+        self.false, self.malformed = restored(held.get("false")), restored(held.get("malformed"))
+        self.damaged: list[tuple[int, int]] = [(start, end) for start, end in held.get("damaged", ())]
+        self.plugins: set[str] = set(held.get("seen", ()))
         self.tail = -1
         self.lost = -1
 
@@ -145,8 +148,10 @@ class _Reading:
         yield from self._notes(len(buffer))
         if self.curves.continuable and not self.source.compressed:
             end = next((at for at in (self.tail, self.lost) if at >= 0), len(buffer))
-            state = self.curves.state()
-            yield Checkpoint(end, state)
+            damaged = [one for one in self.damaged if one[0] != self.lost]
+            faults = {"false": kept(sorted(self.false)), "malformed": kept(sorted(self.malformed)), "damaged": damaged}
+            seen = {"facts": self.facts.state(), "records": self.records, "seen": sorted(self.plugins)}
+            yield Checkpoint(end, {**self.curves.state(), **faults, **seen})
 
     def _sessions_and_facts(self, decoded: Decoded) -> Iterator[Batch]:
         for at, record in decoded.records:

@@ -23,6 +23,7 @@ from trainlens import catalog
 from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Event, Fact, Floats, Ints, Note, Place, Value
 from trainlens.parsers import _columns
+from trainlens.parsers._faults import kept, restored
 from trainlens.parsers._json_documents import flat
 from trainlens.parsers._scattered import Scattered
 from trainlens.parsers._wandb_frames import HEADER, MAGIC, Frames
@@ -58,11 +59,12 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
         _refuse(head, source.name)
     frames, rows = Frames(source), _Rows()
     ended, exits, malformed = False, list[tuple[Record, Place]](), list[int]()
-    if since is not None:
-        frames.end, state = since.offset, dict(since.state)
-        ended = bool(state.pop("ended"))
-        rows = _Rows(**cast(dict[str, Any], state))
     names, facts = Names(), dict[str, Value]()
+    if since is not None:
+        frames.end, state = since.offset, cast(dict[str, Any], dict(since.state))
+        ended, facts, malformed = bool(state.pop("ended")), dict(state.pop("facts")), restored(state.pop("malformed"))
+        frames.bad, frames.damaged, frames.first_bad = state.pop("faults")
+        rows = _Rows(**state)
     for at, payload in frames:
         try:
             record = parse(payload, names)
@@ -84,7 +86,8 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     ended |= bool(exits)
     yield from _notes(frames, malformed, ended)
     if not source.compressed:
-        yield Checkpoint(frames.end, {"ended": ended, **rows.state()})
+        faults = {"malformed": kept(malformed), "faults": [frames.bad, frames.damaged, frames.first_bad]}
+        yield Checkpoint(frames.end, {"ended": ended, "facts": facts, **faults, **rows.state()})
 
 
 def _refuse(head: bytes, name: str) -> None:
