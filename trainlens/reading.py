@@ -12,7 +12,7 @@ from trainlens import plugins, store
 from trainlens.errors import InputError, SettingsError
 from trainlens.model import Batch, Note, Run, SourceReport
 from trainlens.settings import Settings
-from trainlens.sources import HEAD, RunFiles, Source, find, foreign, group, inner_last, real_path, shown
+from trainlens.sources import HEAD, RunFiles, Source, binary, find, foreign, group, inner_last, real_path, shown
 
 # An exported table as CSV or JSON lines, or an answer as JSON: no log, wherever it was put.
 _OURS = re.compile(
@@ -94,7 +94,10 @@ def choose(source: Source, forced: str | None = None) -> tuple[str | None, Sourc
     if _OURS.match(head):
         reason = "written by trainlens itself"
         return None, SourceReport(source.name, "", bytes=source.size, state="ignored", reason=reason)
-    scores = {name: _sureness(parser, head, source.path) for name, parser in plugins.load_all("parsers").items()}
+    parsers = plugins.load_all("parsers")
+    if binary(head):  # weights, of which a run leaves thousands
+        parsers = {name: parser for name, parser in parsers.items() if not getattr(parser, "READS_TEXT", False)}
+    scores = {name: _sureness(parser, head, source.path) for name, parser in parsers.items()}
     best = max(scores, key=lambda name: scores[name], default="")
     if best and scores[best] > 0:
         others = sorted((score, name) for name, score in scores.items() if score > 0 and name != best)

@@ -43,9 +43,7 @@ class Curves:
         self.points = 0
         self._waiting: dict[str, list[Points]] = {}  # tags that have shown no step but 0
         faults = cast(Mapping[str, list[int]], state.get("faults", {}))
-        self._faults: dict[str, list[int]] = {
-            name: list(one) for name, one in faults.items()
-        }  # kind -> count, first byte
+        self._faults = {kind: list(count_and_first) for kind, count_and_first in faults.items()}
 
     def take(self, decoded: Decoded) -> Iterator[Points]:
         """The points of one stretch, a tag at a time, in order of the tags' first appearance in it."""

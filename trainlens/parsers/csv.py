@@ -24,6 +24,8 @@ from trainlens.parsers._row_blocks import encoding, row_blocks
 from trainlens.parsers._teller import Teller
 from trainlens.sources import HEAD, Source
 
+READS_TEXT = True
+
 _SUFFIXES = (".csv", ".tsv")
 
 

@@ -19,6 +19,8 @@ from trainlens.parsers._faults import kept, restored
 from trainlens.parsers._row_blocks import row_blocks
 from trainlens.sources import HEAD, Source
 
+READS_TEXT = True
+
 _LINE = re.compile(rb"(-?\d{1,18}) ([-+]?(?:\d[\d_.]*(?:[eE][-+]?\d+)?|nan|inf|NaN|Infinity)) (-?\d{1,18})")
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 

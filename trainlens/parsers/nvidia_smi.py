@@ -28,6 +28,8 @@ from trainlens.parsers._lines import Block, blocks, encoding, head_text
 from trainlens.parsers._smi_tables import Form, Samples, monitor_header, query_header, samples
 from trainlens.sources import Source
 
+READS_TEXT = True
+
 
 def sniff(head: bytes, path: Path) -> float:  # noqa: ARG001  its header is enough
     """How sure it is that nvidia-smi wrote this."""

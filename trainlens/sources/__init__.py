@@ -7,7 +7,7 @@ through it alone, so that parsers need not care, and nothing but this room touch
 from trainlens.sources.finding import Found, find, inner_last, real_path, shown
 from trainlens.sources.grouping import RunFile, RunFiles, group
 from trainlens.sources.source import BLOCK, HEAD, Source
-from trainlens.sources.unpacking import compression, foreign
+from trainlens.sources.unpacking import binary, compression, foreign
 
 __all__ = [
     "BLOCK",
@@ -16,6 +16,7 @@ __all__ = [
     "RunFile",
     "RunFiles",
     "Source",
+    "binary",
     "compression",
     "find",
     "foreign",

@@ -45,6 +45,15 @@ _FOREIGN = (
     (b"\xff\x06\x00\x00sNaPpY", "compressed with Snappy, which is not read: unpack it first"),
 )
 
+# Weights, arrays, pictures and programs; safetensors begin with a length and JSON.
+_BINARY = re.compile(
+    rb"PK\x03\x04|\x93NUMPY|\x89HDF|GGUF|PAR1|ARROW1|\x80[\x02-\x05]|\x89PNG|\xff\xd8\xff|GIF8|%PDF|\x7fELF"
+    rb"|.{4}\0{4}\{\"",
+    re.S,
+)
+_CONTROLS = bytes(byte for byte in (*range(1, 32), 127) if byte not in b"\b\t\n\f\r\x1b")
+_FEW = 50  # of so many bytes of a text at most one is a control character; NULs are what a lost block leaves
+
 Tell = Callable[[Note], None]
 
 
@@ -56,6 +65,15 @@ def compression(head: bytes) -> str:
 def foreign(head: bytes) -> str:
     """What a file is that must be unpacked by other means first, and by which; "" for any other."""
     return next((words for magic, words in _FOREIGN if head.startswith(magic)), "")
+
+
+def binary(head: bytes) -> bool:
+    """Whether this is the head of no text at all, in any encoding that logs have."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):  # UTF-16
+        return False
+    if _BINARY.match(head):
+        return True
+    return len(head) - len(head.translate(None, _CONTROLS)) > len(head) / _FEW
 
 
 def unpacked(raw: BinaryIO, kind: str, tell: Tell) -> Iterator[bytes]:

@@ -16,13 +16,16 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trainlens import __version__
 from trainlens.errors import InputError
-from trainlens.model import Batch, Checkpoint, Note
+from trainlens.model import Batch, Checkpoint, Event, Fact, Note, Points
 from trainlens.sources import Source
 from trainlens.store import parts
 
@@ -59,6 +62,7 @@ class _Kept:
     state: _State
     parts: tuple[str, ...]
     batches: list[Batch]
+    early: list[Batch]  # what was told of a last line that had no end yet
     notes: list[Batch]
     checkpoint: Checkpoint | None
     tail: str  # print of the bytes before the checkpoint
@@ -84,12 +88,13 @@ def cached(source: Source, parser: str, read: Read) -> Iterator[Batch]:
     kept = _load(folder)
     if kept is not None and kept.state == now:
         yield from kept.batches
+        yield from kept.early
         yield from kept.notes
         yield from [kept.checkpoint] if kept.checkpoint else []
         return
     if kept is not None and kept.goes_on(source, now):
         try:
-            fresh = list(read(source, kept.checkpoint))
+            fresh = list(read(source, _from_the_line_on(kept.checkpoint)))
         except (InputError, OSError):
             raise
         except Exception:  # as in reading: what was kept may be of another shape than the parser expects
@@ -112,6 +117,36 @@ def cached(source: Source, parser: str, read: Read) -> Iterator[Batch]:
         yield batch
     if spent > DEAR:
         _keep(folder, source, now, (), batches, batches)
+
+
+def _from_the_line_on(checkpoint: Checkpoint | None) -> Checkpoint | None:
+    """Where reading goes on when what was told early is taken back: nothing is known of the last line."""
+    if checkpoint is None or not checkpoint.state.get("torn"):
+        return checkpoint
+    return Checkpoint(checkpoint.offset, {**checkpoint.state, "torn": {}})
+
+
+def _settled(batches: Sequence[Batch], checkpoint: Checkpoint | None) -> tuple[list[Batch], list[Batch]]:
+    """Points, events and facts that stay whatever comes, and those of a line without an end ("torn"), told early."""
+    told: list[Batch] = [batch for batch in batches if not isinstance(batch, (Note, Checkpoint))]
+    if checkpoint is None or not checkpoint.state.get("torn"):
+        return told, []
+    line, stays, early = int(str(checkpoint.state["line"])), list[Batch](), list[Batch]()
+    for batch in told:
+        if isinstance(batch, Points):
+            closed = np.full(len(batch.value), True) if batch.origin is None else batch.origin < line
+            if closed.any():
+                stays.append(batch if closed.all() else _rows(batch, closed))
+            if not closed.all():
+                early.append(_rows(batch, ~closed))
+        elif isinstance(batch, (Event, Fact)):
+            (early if batch.place and (batch.place.line or 0) >= line else stays).append(batch)
+    return stays, early
+
+
+def _rows(points: Points, which: NDArray[np.bool_]) -> Points:
+    arrays = {name: getattr(points, name) for name in ("step", "value", "time", "origin")}
+    return replace(points, **{name: array[which] for name, array in arrays.items() if array is not None})
 
 
 def _folder(source: Source, parser: str) -> Path | None:
@@ -150,11 +185,10 @@ def _tail(path: Path, offset: int) -> str:
 
 def _extend(folder: Path, source: Source, now: _State, kept: _Kept, fresh: list[Batch]) -> None:
     """One more part, or all in one where there are many."""
-    told = [batch for batch in fresh if not isinstance(batch, (Note, Checkpoint))]
-    if told and len(kept.parts) >= MOST_PARTS:
-        _keep(folder, source, now, (), [*kept.batches, *told], fresh)
+    if len(kept.parts) >= MOST_PARTS:
+        _keep(folder, source, now, (), [*kept.batches, *fresh], fresh)
     else:
-        _keep(folder, source, now, kept.parts, told, fresh)
+        _keep(folder, source, now, kept.parts, fresh, fresh)
 
 
 def _keep(
@@ -164,8 +198,8 @@ def _keep(
 
     Notes and the checkpoint are those of the last reading: it tells again what the earlier one had counted.
     """
-    told = [batch for batch in told if not isinstance(batch, (Note, Checkpoint))]
     checkpoint = next((batch for batch in last if isinstance(batch, Checkpoint)), None)
+    told, early = _settled(told, checkpoint)
     table: dict[str, Any] = {
         "state": [now.size, now.written, now.inode, now.head],
         "notes": [parts.plain(batch) for batch in last if isinstance(batch, Note)],
@@ -180,10 +214,13 @@ def _keep(
         if told or not before:
             names.append(f"{unique}.part")
             parts.write(folder / names[-1], told)
-        table["parts"] = names
+        table["parts"], table["early"] = names, []
+        if early:
+            table["early"] = [f"{unique}.early.part"]
+            parts.write(folder / table["early"][0], early)
         swap.write_text(json.dumps(table, default=parts.bare))
         swap.replace(folder / _TABLE)
-        _tidy(folder, names)
+        _tidy(folder, [*names, *table["early"]])
         _trim(folder.parent)
     except (OSError, TypeError, ValueError):  # TypeError: a Checkpoint that JSON cannot hold
         with contextlib.suppress(OSError):
@@ -218,12 +255,15 @@ def _load(folder: Path) -> _Kept | None:
     """What was kept; None where there is nothing or some of it is damaged."""
     try:
         table = json.loads((folder / _TABLE).read_bytes())
-        batches = [batch for name in table["parts"] for batch in parts.read(folder / Path(name).name)]
+        batches, early = (
+            [batch for name in table[which] for batch in parts.read(folder / Path(name).name)]
+            for which in ("parts", "early")
+        )
         checkpoint = parts.batch(table["checkpoint"], ()) if table["checkpoint"] else None
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             return None
         notes = [parts.batch(fields, ()) for fields in table["notes"]]
-        kept = _Kept(_State(*table["state"]), tuple(table["parts"]), batches, notes, checkpoint, table["tail"])
+        kept = _Kept(_State(*table["state"]), tuple(table["parts"]), batches, early, notes, checkpoint, table["tail"])
         os.utime(folder / _TABLE)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
