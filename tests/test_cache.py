@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 from trainlens.model import Batch, Checkpoint, Event, Fact, Note, Place, Points
-from trainlens.sources import Source
+from trainlens.sources import Source, find
 from trainlens.store import cache
 
 STEP = np.arange(1000)
@@ -263,3 +265,19 @@ def test_several_programs_may_work_on_one_cache(log: Path) -> None:
     for thread in threads:
         thread.join()
     assert faults == []
+
+
+def test_what_was_wrong_with_the_bytes_is_told_again(log: Path) -> None:
+    log.write_bytes(gzip.compress(b"1\n2\n3\n" * 100)[:-4])
+    for _ in range(2):
+        source = Source.of(log)
+        assert list(cache.cached(source, "lines", Lines()))
+        assert list(source.faults) == ["cut-off"]
+
+
+def test_what_lies_in_an_archive_is_not_kept(log: Path) -> None:
+    with tarfile.open(log.with_name("x.tar"), "w") as archive:
+        archive.add(log, "log")
+    (source,) = find(log.with_name("x.tar")).sources
+    assert list(cache.cached(source, "jsonl", Reader()))
+    assert kept(log) == []

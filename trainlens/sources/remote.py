@@ -25,8 +25,8 @@ from trainlens.sources.holding import Far, Stretch, fresh, room
 from trainlens.sources.source import HEAD, Source
 
 _DRIVERS = {
-    "s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub", "http": "aiohttp requests",
-    "https": "aiohttp requests", "abfs": "adlfs", "abfss": "adlfs", "az": "adlfs", "hdfs": "pyarrow", "ssh": "paramiko",
+    "s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub", "http": "aiohttp",
+    "https": "aiohttp", "abfs": "adlfs", "abfss": "adlfs", "az": "adlfs", "hdfs": "pyarrow", "ssh": "paramiko",
     "sftp": "paramiko", "memory": "",
 }  # fmt: skip
 _FETCHED = re.compile(r"\.(db|sqlite3?|swanlab)$", re.I)  # a library reads these and wants a file

@@ -64,6 +64,7 @@ class _Kept:
     batches: list[Batch]
     early: list[Batch]  # what was told of a last line that had no end yet
     notes: list[Batch]
+    faults: list[Batch]  # of the bytes themselves, which the source knows when it was read
     checkpoint: Checkpoint | None
     tail: str  # print of the bytes before the checkpoint
 
@@ -87,6 +88,9 @@ def cached(source: Source, parser: str, read: Read) -> Iterator[Batch]:
         return
     kept = _load(folder)
     if kept is not None and kept.state == now:
+        for fault in kept.faults:
+            if isinstance(fault, Note):
+                source.faults.setdefault(fault.kind, fault)
         yield from kept.batches
         yield from kept.early
         yield from kept.notes
@@ -204,6 +208,7 @@ def _keep(
         "state": [now.size, now.written, now.inode, now.head],
         "notes": [parts.plain(batch) for batch in last if isinstance(batch, Note)],
         "checkpoint": parts.plain(checkpoint) if checkpoint else None,
+        "faults": [parts.plain(note) for note in source.faults.values()],
     }
     unique = f"{os.getpid()}-{time.time_ns()}"
     swap = folder / f"{_TABLE}.{unique}"
@@ -262,8 +267,10 @@ def _load(folder: Path) -> _Kept | None:
         checkpoint = parts.batch(table["checkpoint"], ()) if table["checkpoint"] else None
         if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
             return None
-        notes = [parts.batch(fields, ()) for fields in table["notes"]]
-        kept = _Kept(_State(*table["state"]), tuple(table["parts"]), batches, early, notes, checkpoint, table["tail"])
+        notes, faults = ([parts.batch(fields, ()) for fields in table[which]] for which in ("notes", "faults"))
+        kept = _Kept(
+            _State(*table["state"]), tuple(table["parts"]), batches, early, notes, faults, checkpoint, table["tail"]
+        )
         os.utime(folder / _TABLE)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
