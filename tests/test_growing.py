@@ -200,6 +200,25 @@ def test_a_file_that_grows_gives_what_one_reading_gives(
     assert found["points"]
 
 
+@pytest.mark.parametrize(
+    ("format_", "first", "rest"),
+    [
+        ("jsonl", '{"epoch": 1, "loss": 3.0}\n{"epoch": 2, "loss": 2.0}\n', '{"step": 3, "epoch": 3, "loss": 1.0}\n'),
+        ("csv", "epoch,step,loss\n1,,3.0\n2,,2.5\n", "3,30,1.0\n4,40,0.5\n"),
+    ],
+)
+def test_what_later_rows_say_of_earlier_ones_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str, first: str, rest: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "DEAR", -1.0)
+    path, parser = tmp_path / FILES[format_][1], plugins.load("parsers", format_)
+    for content in (first, first + rest):
+        path.write_text(content)
+        found = told(list(cache.cached(Source.of(path), format_, parser.read)))
+        assert found == told(list(parser.read(Source.of(path), None)))
+
+
 @pytest.mark.parametrize("format_", FILES)
 def test_reading_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

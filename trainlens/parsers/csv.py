@@ -65,7 +65,12 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
             reader.line -= 1  # what is appended to it ends this very line
     yield from _notes(reader, teller, torn)
     if not source.compressed and encoding(source.head(4)) == "utf-8":
-        faults = {"headers": kept(reader.headers), "uneven": kept(reader.uneven), "latin": reader.latin}
+        faults = {
+            "headers": kept(reader.headers),
+            "uneven": kept(reader.uneven),
+            "latin": reader.latin,
+            "stands": teller.stands(),
+        }
         yield Checkpoint(end, {"dialect": asdict(form), "line": reader.line, "teller": teller.state(), **faults})
 
 

@@ -65,6 +65,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     if not source.compressed and not utf16:
         faults = {"bad": kept(rows.bad), "nul": kept(rows.nul)}
         going_on = {"shape": copy.deepcopy(rows.shape), "line": rows.line, "teller": teller.state(), **faults}
+        going_on["stands"] = teller.stands()
         yield Checkpoint(end, going_on)
 
 

@@ -64,6 +64,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
         frames.end, state = since.offset, cast(dict[str, Any], dict(since.state))
         ended, facts, malformed = bool(state.pop("ended")), dict(state.pop("facts")), restored(state.pop("malformed"))
         frames.bad, frames.damaged, frames.first_bad = state.pop("faults")
+        del state["stands"]
         rows = _Rows(**state)
     for at, payload in frames:
         try:
@@ -86,7 +87,12 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     ended |= bool(exits)
     yield from _notes(frames, malformed, ended)
     if not source.compressed:
-        faults = {"malformed": kept(malformed), "faults": [frames.bad, frames.damaged, frames.first_bad]}
+        faults: dict[str, Any] = {
+            "malformed": kept(malformed),
+            "faults": [frames.bad, frames.damaged, frames.first_bad],
+        }
+        # Which column counts the steps and where the last samples lie, only the rest of the file can tell.
+        faults["stands"] = [frames.end]
         yield Checkpoint(frames.end, {"ended": ended, "facts": facts, **faults, **rows.state()})
 
 

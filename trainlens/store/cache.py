@@ -104,10 +104,11 @@ def cached(source: Source, parser: str, read: Read) -> Iterator[Batch]:
         except Exception:  # as in reading: what was kept may be of another shape than the parser expects
             kept = None
         else:
-            yield from kept.batches
-            yield from fresh
-            _extend(folder, source, now, kept, fresh)
-            return
+            if _stands(kept.checkpoint, fresh):
+                yield from kept.batches
+                yield from fresh
+                _extend(folder, source, now, kept, fresh)
+                return
     batches: list[Batch] = []
     spent = 0.0
     stream = read(source, None)
@@ -128,6 +129,14 @@ def _from_the_line_on(checkpoint: Checkpoint | None) -> Checkpoint | None:
     if checkpoint is None or not checkpoint.state.get("torn"):
         return checkpoint
     return Checkpoint(checkpoint.offset, {**checkpoint.state, "torn": {}})
+
+
+def _stands(before: Checkpoint | None, fresh: Sequence[Batch]) -> bool:
+    """Whether what was read earlier would be told alike now; `stands` in a parser's state says by what it was told."""
+    after = next((batch for batch in fresh if isinstance(batch, Checkpoint)), None)
+    if before is None or after is None:
+        return False
+    return json.dumps(before.state.get("stands")) == json.dumps(after.state.get("stands"))
 
 
 def _settled(batches: Sequence[Batch], checkpoint: Checkpoint | None) -> tuple[list[Batch], list[Batch]]:
