@@ -51,8 +51,8 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     teller = Teller(source.name, **state.get("teller", {}))
     reader = Reader(form, state.get("line", 0))
     reader.headers, reader.uneven = restored(state.get("headers")), restored(state.get("uneven"))
-    reader.latin = state.get("latin", False)
-    end, torn = since.offset if since else 0, False
+    reader.latin, reader.ends = state.get("latin", False), list(state.get("ends", ()))
+    end, torn, open_end = since.offset if since else 0, False, False
     for block in row_blocks(source, end):
         if block.torn and reader.line and not reader.is_whole(block.text):
             torn = True
@@ -63,13 +63,15 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
         end = block.end
         if block.torn:
             reader.line -= 1  # what is appended to it ends this very line
+            open_end = True
     yield from _notes(reader, teller, torn)
     if not source.compressed and encoding(source.head(4)) == "utf-8":
         faults = {
             "headers": kept(reader.headers),
             "uneven": kept(reader.uneven),
             "latin": reader.latin,
-            "stands": teller.stands(),
+            "ends": list(reader.ends),
+            "stands": end if open_end or torn else f"{dialect(source.head(HEAD), source.path)} {teller.stands()}",
         }
         yield Checkpoint(end, {"dialect": asdict(form), "line": reader.line, "teller": teller.state(), **faults})
 
