@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -257,3 +259,40 @@ def test_own_answers_and_tables_are_no_logs_and_no_file_is_read_twice(log: Path,
     )
     assert [len(run["sources"]) for run in answer["runs"]] == [1]
     assert sorted(report["path"] for report in answer["unread"]) == ["answer.json", "table.csv", "table.jsonl"]
+
+
+def test_standard_input_plain_and_compressed(log: Path, tmp_path: Path) -> None:
+    for content in (log.read_bytes(), gzip.compress(log.read_bytes())):
+        answer = subprocess.run(
+            [sys.executable, "-m", "trainlens", "analyze", "-", "--format", "json", "-o", "-"],
+            cwd=tmp_path,
+            input=content,
+            capture_output=True,
+            check=False,
+        )
+        assert (answer.returncode, answer.stderr) == (0, b"")
+        told = json.loads(answer.stdout)
+        assert (told["runs"][0]["name"], told["summary"]["error"]) == ("stdin", 1)
+
+
+def test_a_directory_with_a_link_into_nowhere_is_no_failure(log: Path, tmp_path: Path) -> None:
+    (log.parent / "gone").symlink_to("nowhere")
+    answer = trainlens("analyze", log.parent, "-q", "--format", "terminal", cwd=tmp_path)
+    assert answer.returncode == 0
+    assert trainlens("analyze", log.parent / "gone", cwd=tmp_path).returncode == 2
+
+
+def test_an_empty_path_is_refused(tmp_path: Path) -> None:
+    answer = trainlens("analyze", "", cwd=tmp_path)
+    assert answer.returncode == 2
+    assert "empty name" in answer.stderr
+
+
+def test_an_archive_is_not_written_over(log: Path, tmp_path: Path) -> None:
+    path = tmp_path / "logs.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(log, "metrics.jsonl")
+    before = path.read_bytes()
+    answer = trainlens("analyze", path, "--format", "json", "-o", path, cwd=tmp_path)
+    assert answer.returncode == 2
+    assert path.read_bytes() == before

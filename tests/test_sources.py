@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import gzip
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from trainlens import sources
+from trainlens import reading
 from trainlens.errors import InputError
-from trainlens.sources import Source, find, group, inner_last
+from trainlens.sources import Source, find, finding, group, inner_last
 
 
 def lay(root: Path, *names: str) -> Path:
     for name in names:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(name)
+        path.write_bytes(os.fsencode(name))
     return root
 
 
@@ -68,24 +69,14 @@ def test_a_file_reached_twice_is_taken_once(tmp_path: Path) -> None:
 def test_a_broken_link_is_told(tmp_path: Path) -> None:
     lay(tmp_path, "log")
     (tmp_path / "gone").symlink_to("nowhere")
-    assert [(report.path, report.state) for report in find(tmp_path).unread] == [("gone", "not-read")]
+    assert [(report.path, report.state) for report in find(tmp_path).unread] == [("gone", "ignored")]
 
 
 def test_too_many_files_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "MAX_FILES", 2)
+    monkeypatch.setattr(finding, "MAX_FILES", 2)
     found = find(lay(tmp_path, "1", "2", "3"))
     assert len(found.sources) == 2
     assert "first 2 files" in found.unread[0].reason
-
-
-@pytest.mark.parametrize(
-    "address", ["s3://bucket/run", "s3:/bucket/run", "gs://b/r", "hf://datasets/x", "https://host/x"]
-)
-def test_remote_addresses_are_refused_with_a_way_out(address: str) -> None:
-    with pytest.raises(InputError, match="remote address") as problem:
-        find(address)
-    assert address.split(":")[0] in str(problem.value)
-    assert "Copy" in problem.value.hint
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -106,12 +97,6 @@ def test_compressed_files_are_read_as_if_they_were_not(tmp_path: Path) -> None:
     assert b"".join(source.blocks(4)) == b"step 1\nstep 2\n"
     with source.mapped() as view:
         assert bytes(view) == b"step 1\nstep 2\n"
-
-
-def test_a_cut_compressed_file_ends_quietly(tmp_path: Path) -> None:
-    path = tmp_path / "log.gz"
-    path.write_bytes(gzip.compress(bytes(range(256)) * 1000, compresslevel=0)[:100_000])
-    assert 0 < len(b"".join(Source.of(path).blocks())) < 256_000
 
 
 # ---- grouping --------------------------------------------------------------------------------------------------------
@@ -239,10 +224,41 @@ def test_links_in_a_circle_and_into_nowhere_are_told(tmp_path: Path) -> None:
     assert sorted(report.path for report in found.unread) == ["gone", "x1", "x2"]
 
 
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.log")
-    with pytest.raises(InputError, match="pipe"):
-        find(tmp_path / "pipe.log")
+def test_a_socket_or_device_is_refused() -> None:
+    with pytest.raises(InputError, match="device"):
+        find("/dev/null")
+
+
+def test_an_empty_name_is_refused() -> None:
+    with pytest.raises(InputError, match="empty name"):
+        find("")
+
+
+def test_odd_names_and_directories_that_may_not_be_read(tmp_path: Path) -> None:
+    odd = [os.fsdecode(b"caf\xe9.log"), "two\nlines.log", " blanks .log"]
+    lay(tmp_path, *odd)
+    assert [source.name for source in find(tmp_path).sources] == sorted(odd)
+    assert all(source.head() for source in find(tmp_path).sources)
+
+
+def test_a_huge_sparse_file_costs_its_head(tmp_path: Path) -> None:
+    with (tmp_path / "zeros").open("wb") as file:
+        file.truncate(50 << 30)
+    (source,) = find(tmp_path).sources
+    name, report = reading.choose(source)
+    assert (name, report.state) == (None, "ignored")
+
+
+def test_a_named_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.log"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(b"step 1\n" * 100_000))
+    writer.start()
+    (source,) = find(pipe).sources
+    writer.join()
+    assert (source.name, source.size) == ("pipe.log", 700_000)
+    assert b"".join(source.blocks()) == b"step 1\n" * 100_000
+    assert find(pipe).sources == (source,)  # not a second time
 
 
 def test_inner_paths_come_last_and_none_twice(tmp_path: Path) -> None:

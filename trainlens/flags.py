@@ -7,7 +7,12 @@ from typing import Annotated
 import typer
 
 Paths = Annotated[
-    list[str], typer.Argument(metavar="PATH...", help="Log files or run directories.", show_default=False)
+    list[str],
+    typer.Argument(
+        metavar="PATH...",
+        help="Log files, run directories, archives, addresses (s3://...), - for stdin.",
+        show_default=False,
+    ),
 ]
 Config = Annotated[
     str | None,

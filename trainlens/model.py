@@ -109,7 +109,11 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where a parser may go on when the file has grown: a byte offset and what it must remember (plain values)."""
+    """Where a parser may go on when the file has grown: a byte offset and what it must remember (plain values).
+
+    `torn` in the state says that something was told of a last line without an end, number `line`, which is read again.
+    Where `stands` has become another value by the next checkpoint, the earlier reading no longer holds.
+    """
 
     offset: int
     state: Mapping[str, object] = field(default_factory=dict)

@@ -35,8 +35,9 @@ class Parser(Protocol):
 
     A tail that is cut off is the normal end of a live log. Damage is a Note. `since` is the Checkpoint that an earlier
     reading of the same, shorter file ended with: go on from there. A module may also hold `TELLS_END = True`: such
-    a file would say how its run ended, so that its silence means something; and `PROVES = True`: when its `sniff` says
-    1, a checksum or the like has proved it, and no other parser is asked.
+    a file would say how its run ended, so that its silence means something; `PROVES = True`: when its `sniff` says 1,
+    a checksum or the like has proved it, and no other parser is asked; `READS_TEXT = True`: it is not asked about files
+    that are no text.
     """
 
     def sniff(self, head: bytes, path: Path) -> float: ...

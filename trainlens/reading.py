@@ -15,7 +15,7 @@ from trainlens.catalog import mapping
 from trainlens.errors import InputError, SettingsError
 from trainlens.model import Batch, Note, Run, SourceReport
 from trainlens.settings import Settings, nearest
-from trainlens.sources import HEAD, RunFiles, Source, find, group, inner_last, real_path
+from trainlens.sources import HEAD, RunFiles, Source, binary, find, foreign, group, inner_last, real_path, shown
 
 # An exported table as CSV or JSON lines, or an answer as JSON: no log, wherever it was put.
 _OURS = re.compile(
@@ -101,8 +101,11 @@ def spare(paths: Sequence[str | Path], output: Path | None, settings: Settings) 
     if output is None or not output.is_file():
         return
     for path in paths:
-        for source in find(path).sources:
-            if source.path.exists() and source.path.samefile(output) and choose(source, settings.parser)[0]:
+        found = find(path)
+        whole = [Source.of(found.root)] if found.root.is_file() else []  # an archive is lost with all that is in it
+        for source in [*found.sources, *whole]:
+            same = source.held is None and source.path.exists() and source.path.samefile(output)
+            if same and (source in whole or choose(source, settings.parser)[0]):
                 hint = "Name another file"
                 raise SettingsError("is one of the logs and would be lost", where=f"--output {output}", hint=hint)
 
@@ -116,8 +119,10 @@ def work(paths: Sequence[str | Path], settings: Settings) -> tuple[list[RunFiles
         unread += found.unread
         read: list[tuple[Source, str]] = []
         reasons: dict[Path, str] = {}
-        fresh = [source for source in found.sources if real_path(source.path) not in taken]
-        taken |= {real_path(source.path) for source in fresh}
+        fresh = list(found.sources)
+        if len(paths) > 1:
+            fresh = [source for source in fresh if real_path(source.path) not in taken]
+            taken |= {real_path(source.path) for source in fresh}
         for source in fresh:
             name, report = choose(source, settings.parser)
             if name:
@@ -138,8 +143,8 @@ def choose(source: Source, forced: Sequence[str] = ()) -> tuple[str | None, Sour
     """
     try:
         head = source.head(HEAD)
-    except OSError as problem:
-        reason = f"cannot be opened: {problem.strerror or problem}"
+    except (OSError, InputError) as problem:
+        reason = problem.what if isinstance(problem, InputError) else f"cannot be opened: {problem.strerror or problem}"
         return None, SourceReport(source.name, "", bytes=source.size, state="not-read", reason=reason)
     for entry in reversed(forced):
         pattern, _, name = entry.rpartition("=")
@@ -156,13 +161,18 @@ def choose(source: Source, forced: Sequence[str] = ()) -> tuple[str | None, Sour
         beside = f", {others[-1][1]} {others[-1][0]:.2g}" if others else ""
         reason = f"by its first bytes: {best} {scores[best]:.2g}{beside}"
         return best, SourceReport(source.name, best, bytes=source.size, reason=reason)
-    reason = "empty file" if not source.size else "no format of a training log"
+    if source.faults:  # what could be read is too little to tell
+        reason = "; ".join(note.message for note in source.faults.values())
+        return None, SourceReport(source.name, "", bytes=source.size, state="not-read", reason=reason)
+    reason = "empty file" if not source.size else foreign(head) or "no format of a training log"
     return None, SourceReport(source.name, "", bytes=source.size, state="ignored", reason=reason)
 
 
 def _scores(head: bytes, path: Path) -> dict[str, float]:
     """How sure each parser is; only the one whose certainty is proof where there is such a one: asking all is dear."""
     parsers = plugins.load_all("parsers")
+    if binary(head):  # weights, of which a run leaves thousands
+        parsers = {name: parser for name, parser in parsers.items() if not getattr(parser, "READS_TEXT", False)}
     for name, parser in parsers.items():
         if getattr(parser, "PROVES", False) and _sureness(parser, head, path) == 1.0:
             return {name: 1.0}
@@ -184,9 +194,8 @@ def read_run(files: RunFiles, settings: Settings) -> tuple[list[Run], list[Sourc
         tells_end = bool(getattr(parser, "TELLS_END", False))
         batches = store.cached(file.source, file.format, parser.read) if settings.cache else parser.read(file.source)
         problems: list[str] = []
-        points = builder.add(
-            file.source, file.format, file.prefix, _guarded(batches, problems), reason=file.reason, tells_end=tells_end
-        )
+        told = _guarded(batches, file.source, problems)
+        points = builder.add(file.source, file.format, file.prefix, told, reason=file.reason, tells_end=tells_end)
         if problems and not points:
             unread.append(_not_read(file.source, file.format, problems[0]))
     built = builder.runs()
@@ -205,8 +214,11 @@ def read_run(files: RunFiles, settings: Settings) -> tuple[list[Run], list[Sourc
     return runs, unread
 
 
-def _guarded(batches: Iterator[Batch], problems: list[str]) -> Iterator[Batch]:
-    """The batches up to where the parser fails; then a Note: one bad file must not hide the others."""
+def _guarded(batches: Iterator[Batch], source: Source, problems: list[str]) -> Iterator[Batch]:
+    """The batches up to where the parser fails; then a Note: one bad file must not hide the others.
+
+    Last comes what was wrong with the file's bytes themselves: no parser sees it.
+    """
     try:
         yield from batches
     except InputError as problem:
@@ -215,7 +227,11 @@ def _guarded(batches: Iterator[Batch], problems: list[str]) -> Iterator[Batch]:
         problems.append(f"cannot be read: {problem.strerror or problem}")
     except Exception as problem:  # a parser on one source may fail in any way; the other sources go on
         problems.append(f"the parser failed ({type(problem).__name__}: {problem}); please report this file")
+    faults = list(source.faults.values())
+    if problems and faults:
+        problems[0] += f" ({'; '.join(note.message for note in faults)})"
     yield from (Note("unreadable", problem) for problem in problems)
+    yield from faults
 
 
 def _not_read(source: Source, name: str, reason: str) -> SourceReport:
@@ -226,7 +242,7 @@ def refuse_nothing(paths: Sequence[str | Path], some: bool, unread: Sequence[Sou
     """InputError when not one run came out: each file with its reason, the first ones at least."""
     if some:
         return
-    where = ", ".join(str(path) for path in paths)
+    where = ", ".join(shown(path) for path in paths)
     reasons = [f"{report.path}: {report.reason or _what_notes_say(report)}" for report in unread]
     if len(reasons) > 5:
         reasons = [*reasons[:5], f"and {len(reasons) - 5} more files"]

@@ -29,7 +29,7 @@ class Reader:
         self.headers: list[int] = []  # lines that repeat the header
         self.uneven: list[int] = []  # lines with too few or too many cells
         self.latin = False
-        self._ends: list[str] = []  # last cells of recent rows, digits as 0
+        self.ends: list[str] = []  # last cells of recent rows, digits as 0
 
     def read(self, block: bytes) -> Iterator[tuple[str, Table]]:
         """The run ("" where the file has one) and the table of each run's columns."""
@@ -59,7 +59,7 @@ class Reader:
         row = cells(self._in_utf8(line).decode("utf-8", "replace").rstrip("\r\n"), self.form.delimiter)
         if len(row) != len(self.form.names):
             return False
-        return not self._ends or _pattern(row[-1]) in self._ends
+        return not self.ends or _pattern(row[-1]) in self.ends
 
     # ---- cells ----------------------------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class Reader:
     def _remember(self, text: bytes) -> None:
         tail = text[-100 * _RECENT :].decode("utf-8", "replace").split("\n")[1 if len(text) > 100 * _RECENT else 0 :]
         rows = [cells(line, self.form.delimiter) for line in tail[-_RECENT - 1 :] if line.strip()]
-        self._ends = [_pattern(row[-1]) for row in rows if len(row) == len(self.form.names)]
+        self.ends = [_pattern(row[-1]) for row in rows if len(row) == len(self.form.names)]
 
 
 def _pattern(cell: str) -> str:

@@ -42,7 +42,8 @@ class Curves:
         self.plugins = dict(cast(Mapping[str, str], state.get("plugins", {})))
         self.points = 0
         self._waiting: dict[str, list[Points]] = {}  # tags that have shown no step but 0
-        self._faults: dict[str, list[int]] = {}  # kind -> count, first byte
+        faults = cast(Mapping[str, list[int]], state.get("faults", {}))
+        self._faults = {kind: list(count_and_first) for kind, count_and_first in faults.items()}
 
     def take(self, decoded: Decoded) -> Iterator[Points]:
         """The points of one stretch, a tag at a time, in order of the tags' first appearance in it."""
@@ -73,7 +74,7 @@ class Curves:
     def state(self) -> dict[str, object]:
         """What a later reading must know."""
         tags = {name: [tag.last, tag.wraps, tag.points] for name, tag in self.tags.items() if tag.stepped}
-        return {"tags": tags, "plugins": self.plugins}
+        return {"tags": tags, "plugins": dict(self.plugins), "faults": self._faults}
 
     def notes(self) -> Iterator[Note]:
         said = {

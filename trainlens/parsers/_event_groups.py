@@ -68,7 +68,7 @@ def _keys(buffer: Bytes, payload: Ints, length: Ints, deep: bool) -> Key:
     tail = words[np.minimum(tag + size, payload + length) - 8]
     if size.min() < 8:
         tail >>= (np.clip(8 - size, 0, 7) << 3).astype(np.uint64)  # what stands before a short tag changes
-    key = tail * _TAIL
+    key: NDArray[np.uint64] = tail * _TAIL
     if deep:
         middle = words[np.minimum(tag, payload + length - 16) + 8]
         middle[size < 16] = 0

@@ -78,8 +78,12 @@ class Teller:
 
     def state(self) -> dict[str, object]:
         """What the rows that are yet to come need, for a checkpoint."""
-        kept = ("step", "per_epoch", "names", "texts", "totals", "seen")
+        kept = ("step", "per_epoch", "names", "texts", "totals", "unreadable", "seen")
         return {name: copy.copy(getattr(self, name)) for name in kept}
+
+    def stands(self) -> str:
+        """What earlier rows were told by: where later rows change it, the earlier ones must be told anew."""
+        return f"{_columns.axes(self.names, self.texts)} {self.per_epoch} {self.seen}"
 
     def notes(self) -> Iterator[Note]:
         """What of the rows could not be used."""

@@ -162,6 +162,7 @@ class Page:
             "seen": sorted(self._seen),
             "dropped": dict(self.dropped),
             "units": dict(self.units),
+            "facts": dict(self._known_facts),
         }
 
     def restore(self, state: Mapping[str, object]) -> None:
@@ -170,7 +171,12 @@ class Page:
         self.loop = None if state["loop"] is None else int(str(state["loop"]))
         self.points = int(str(state["points"]))
         self.stepless = bool(state["stepless"])
-        for name, into in (("constant", self._constant), ("dropped", self.dropped), ("units", self.units)):
+        for name, into in (
+            ("constant", self._constant),
+            ("dropped", self.dropped),
+            ("units", self.units),
+            ("facts", self._known_facts),
+        ):
             held = state[name]
             into.clear()
             into.update(held if isinstance(held, dict) else {})

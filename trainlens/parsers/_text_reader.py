@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -45,14 +46,16 @@ def read(source: Source, since: Checkpoint | None, *, pairs: bool = True, fast: 
         start = since.offset
         line = reader.restore(since.state)
     end, following = start, line
+    before: dict[str, object] | None = None  # where a line without an end was begun, which is read again later
     for block in blocks(source, start, line):
+        before = copy.deepcopy(reader.state()) if block.torn else None
         found = reader.block(block, fast)
         yield from found if since is None or block.line != line else _fresh(found, line, since)
         if not block.torn:
             end, following = block.end, block.line + block.count
     yield from reader.page.notes()
     if not source.compressed and encoding(source.head(4))[0] == "utf-8":
-        yield Checkpoint(end, {**reader.state(), "line": following})
+        yield Checkpoint(end, {**(before or reader.state()), "torn": reader.torn, "line": following})
 
 
 def _fresh(found: Iterator[Points | Event | Fact], line: int, since: Checkpoint) -> Iterator[Batch]:
@@ -78,7 +81,7 @@ class _Reader:
         self.pairs = PairLines(self.page)
         self.events = EventLines(self.page)
         self._with_pairs = pairs
-        self._torn: dict[str, int] = {}
+        self.torn: dict[str, int] = {}  # how much was told of a line without an end
 
     def block(self, block: Block, fast: Fast | None) -> Iterator[Points | Event | Fact]:
         """All that one block says. Where lines were taken by column, the other ones are told the step reached there."""
@@ -92,7 +95,7 @@ class _Reader:
             columns = rest.columns
             self.megatron.records += len(columns.step)
             self._rest(block, rest, last)
-        self._torn = page.told_at(block.line + last) if block.torn else {}
+        self.torn = page.told_at(block.line + last) if block.torn else {}
         yield from page.flush(columns)
 
     def _rest(self, block: Block, rest: Rest, last: int) -> None:
@@ -171,7 +174,6 @@ class _Reader:
             "megatron": self.megatron.state(),
             "pairs": self.pairs.state(),
             "events": self.events.state(),
-            "torn": self._torn,
         }
 
     def restore(self, state: Mapping[str, object]) -> int:

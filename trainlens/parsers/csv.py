@@ -19,9 +19,12 @@ from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Note
 from trainlens.parsers._cells import Reader
 from trainlens.parsers._dialect import Dialect, dialect
+from trainlens.parsers._faults import kept, restored
 from trainlens.parsers._row_blocks import encoding, row_blocks
 from trainlens.parsers._teller import Teller
 from trainlens.sources import HEAD, Source
+
+READS_TEXT = True
 
 _SUFFIXES = (".csv", ".tsv")
 
@@ -47,7 +50,9 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
         raise InputError("is no table of cells with numbers", where=source.name)
     teller = Teller(source.name, **state.get("teller", {}))
     reader = Reader(form, state.get("line", 0))
-    end, torn = since.offset if since else 0, False
+    reader.headers, reader.uneven = restored(state.get("headers")), restored(state.get("uneven"))
+    reader.latin, reader.ends = state.get("latin", False), list(state.get("ends", ()))
+    end, torn, open_end = since.offset if since else 0, False, False
     for block in row_blocks(source, end):
         if block.torn and reader.line and not reader.is_whole(block.text):
             torn = True
@@ -58,9 +63,17 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
         end = block.end
         if block.torn:
             reader.line -= 1  # what is appended to it ends this very line
+            open_end = True
     yield from _notes(reader, teller, torn)
     if not source.compressed and encoding(source.head(4)) == "utf-8":
-        yield Checkpoint(end, {"dialect": asdict(form), "line": reader.line, "teller": teller.state()})
+        faults = {
+            "headers": kept(reader.headers),
+            "uneven": kept(reader.uneven),
+            "latin": reader.latin,
+            "ends": list(reader.ends),
+            "stands": end if open_end or torn else f"{dialect(source.head(HEAD), source.path)} {teller.stands()}",
+        }
+        yield Checkpoint(end, {"dialect": asdict(form), "line": reader.line, "teller": teller.state(), **faults})
 
 
 def _notes(reader: Reader, teller: Teller, torn: bool) -> Iterator[Note]:

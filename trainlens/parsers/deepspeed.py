@@ -18,6 +18,7 @@ from trainlens.parsers._megatron_columns import take
 from trainlens.sources import Source
 
 TELLS_END = True
+READS_TEXT = True
 
 _SURE = re.compile(
     r"\[Rank \d+\] step=\d+, skipped=\d+, lr=\[|SamplesPerSec=[\d.]+|\bsteps: \d+ loss: \S+ iter time \(s\): "

@@ -19,6 +19,8 @@ from trainlens.parsers._json_rows import decoded
 from trainlens.parsers._teller import Teller
 from trainlens.sources import Source
 
+READS_TEXT = True
+
 _HISTORY = re.compile(rb'"log_history"\s*:\s*(?=\[)')
 
 

@@ -30,6 +30,8 @@ from trainlens.parsers._json_rows import decoded
 from trainlens.parsers._teller import Teller
 from trainlens.sources import HEAD, Source
 
+READS_TEXT = True
+
 _SETTINGS = re.compile(r"config|args|hparams|hyperparam|param|settings|results|options", re.IGNORECASE)
 _NO_METRICS = re.compile(r"^(tokenizer|special_tokens|added_tokens|vocab|package|preprocessor|merges)|\.index\.json$")
 _GOLDEN = re.compile(rb'"(?:start_step|end_step|step_interval)"\s*:\s*\d+')

@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from trainlens.model import Batch, Checkpoint, Note
+from trainlens.parsers._faults import kept, restored
 from trainlens.parsers._json_rows import Rows, decoded
 from trainlens.parsers._row_blocks import encoding, row_blocks
 from trainlens.parsers._teller import Teller
 from trainlens.sources import HEAD, Source
+
+READS_TEXT = True
 
 _JSONL = frozenset((".jsonl", ".ndjson"))
 
@@ -46,6 +49,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     """Points of all rows, facts of rows that hold settings or a summary, and notes of what was left out."""
     state = copy.deepcopy(cast(Mapping[str, Any], since.state)) if since else {}
     rows = Rows(state.get("shape"), state.get("line", 0))
+    rows.bad, rows.nul = restored(state.get("bad")), restored(state.get("nul"))
     teller = Teller(source.name, **state.get("teller", {}))
     end, torn = since.offset if since else 0, b""
     utf16 = encoding(source.head(4)) != "utf-8"
@@ -59,7 +63,10 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
             rows.line -= 1  # what is appended to it ends this very line
     yield from notes(rows, teller, torn)
     if not source.compressed and not utf16:
-        yield Checkpoint(end, {"shape": copy.deepcopy(rows.shape), "line": rows.line, "teller": teller.state()})
+        faults = {"bad": kept(rows.bad), "nul": kept(rows.nul)}
+        going_on = {"shape": copy.deepcopy(rows.shape), "line": rows.line, "teller": teller.state(), **faults}
+        going_on["stands"] = teller.stands()
+        yield Checkpoint(end, going_on)
 
 
 def notes(rows: Rows, teller: Teller, torn: bytes) -> Iterator[Note]:

@@ -24,6 +24,7 @@ from trainlens.parsers._lines import blocks, clock, head_text
 from trainlens.sources import Source
 
 TELLS_END = True
+READS_TEXT = True
 
 _DATED = re.compile(r"\[\w{3} (\w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ")
 _PREFIX = re.compile(

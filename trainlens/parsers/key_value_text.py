@@ -22,6 +22,7 @@ from trainlens.parsers._text_page import Page
 from trainlens.sources import Source
 
 TELLS_END = True
+READS_TEXT = True
 
 _NOT_LOGS = re.compile(r"\.(?:py|md|rst|toml|ya?ml|sh|jsonl?|csv|tsv|html|ipynb|c|cpp|cu|h|js|ts)", re.I)
 _LOG_LINE = re.compile(

@@ -28,6 +28,8 @@ from trainlens.parsers._json_documents import document
 from trainlens.parsers._json_rows import decoded
 from trainlens.sources import Source
 
+READS_TEXT = True
+
 _RESULTS = re.compile(rb'"results"\s*:\s*\{\s*"[^"\n]{1,200}"\s*:\s*\{')
 _MEASURE = re.compile(
     rb'"(?:acc(?:_norm)?|exact_match|mcc|f1|em|ppl|(?:\w+_)?perplexity|bleu|[\w@]+_stderr)(?:,[^"\n]{1,60})?"\s*:\s*[-\[\dN]'

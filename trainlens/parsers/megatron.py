@@ -19,6 +19,7 @@ from trainlens.parsers._megatron_lines import RECORD
 from trainlens.sources import Source
 
 TELLS_END = True
+READS_TEXT = True
 
 _START_UP = re.compile(
     r"using world size: \d+, (?:data|context)-parallel|-{4} arguments -{4}|\(after \d+ iterations\) memory \(MB\) \|"

@@ -16,9 +16,12 @@ import numpy as np
 import polars as pl
 
 from trainlens.model import Batch, Checkpoint, Fact, Note, Place, Points, Value
+from trainlens.parsers._faults import kept, restored
 from trainlens.parsers._row_blocks import row_blocks
 from trainlens.parsers.mlflow_run import deleted
 from trainlens.sources import HEAD, Source
+
+READS_TEXT = True
 
 _LINE = re.compile(rb"(-?\d{1,18}) ([-+]?(?:\d[\d_.]*(?:[eE][-+]?\d+)?|nan|inf|NaN|Infinity)) (-?\d{1,18})")
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
@@ -50,7 +53,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     tag = _below(source.path, "metrics")
     line = int(str(since.state["line"])) if since else 0
     end = since.offset if since else 0
-    bad: list[int] = []
+    bad = restored(since.state.get("bad")) if since else []
     torn = False
     for block in row_blocks(source, end):
         if block.torn and line:  # the store ends every line; the number of the step may be cut
@@ -66,7 +69,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     if torn:
         yield Note("cut-off", f"the last line ({line + 1:,}) of {tag!r} is incomplete and was left out", line + 1)
     if not source.compressed:
-        yield Checkpoint(end, {"line": line})
+        yield Checkpoint(end, {"line": line, "bad": kept(bad)})
 
 
 def _points(tag: str, text: bytes, before: int, bad: list[int]) -> Iterator[Points]:

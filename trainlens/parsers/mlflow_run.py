@@ -26,6 +26,8 @@ ENDS: dict[str, tuple[EventKind, str]] = {
 }
 _NUMBERS = {"3": "FINISHED", "4": "FAILED", "5": "KILLED"}
 _LONGEST = 500  # letters of a tag that is a fact
+READS_TEXT = True
+
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 _OF_RUN = re.compile(rb"^(run_id|run_uuid):", re.M)
 _KEPT = {"run_name": "run_name", "experiment_id": "experiment_id", "source_name": "source_name"}

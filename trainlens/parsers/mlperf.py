@@ -25,6 +25,7 @@ from trainlens.parsers._text_page import Page
 from trainlens.sources import Source
 
 TELLS_END = True
+READS_TEXT = True
 
 _DECODER = json.JSONDecoder()
 _MARK = ":::MLLOG "

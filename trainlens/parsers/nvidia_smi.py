@@ -23,9 +23,12 @@ import numpy as np
 from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Fact, Note, Place, Points
 from trainlens.parsers import _smi_report
+from trainlens.parsers._faults import kept, restored
 from trainlens.parsers._lines import Block, blocks, encoding, head_text
 from trainlens.parsers._smi_tables import Form, Samples, monitor_header, query_header, samples
 from trainlens.sources import Source
+
+READS_TEXT = True
 
 
 def sniff(head: bytes, path: Path) -> float:  # noqa: ARG001  its header is enough
@@ -121,13 +124,20 @@ class _Table:
 
     def state(self) -> dict[str, object]:
         form = [self.form.kind, list(self.form.names), list(self.form.units)] if self.form else None
-        return {"form": form, "above": self.above, "ranks": dict(self.ranks), "stated": dict(self.stated)}
+        return {
+            "form": form,
+            "above": self.above,
+            "ranks": dict(self.ranks),
+            "stated": dict(self.stated),
+            "odd": kept(self.odd),
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         if state.get("form"):
             kind, names, units = state["form"]
             self.form = Form(kind, tuple(names), tuple(units))
         self.above = state.get("above", "")
+        self.odd = restored(state.get("odd"))
         self.ranks, self.stated = dict(state.get("ranks", {})), dict(state.get("stated", {}))
 
 

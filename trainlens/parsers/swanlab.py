@@ -20,6 +20,7 @@ import numpy as np
 
 from trainlens.model import Batch, Checkpoint, Points
 from trainlens.parsers import _sqlite, _texts, swanlab_records
+from trainlens.parsers._faults import kept, restored
 from trainlens.parsers._json_rows import Rows, decoded
 from trainlens.parsers._row_blocks import row_blocks
 from trainlens.parsers._tables import Table
@@ -42,6 +43,8 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     tag = _tag(source.path.absolute())
     end, line = (since.offset, int(str(since.state["line"]))) if since else (0, 0)
     rows, torn = Rows(line=line), b""
+    if since:
+        rows.bad, rows.nul = restored(since.state.get("bad")), restored(since.state.get("nul"))
     for block in row_blocks(source, end):
         if block.torn and not isinstance(decoded(block.text), dict):
             torn = block.text
@@ -52,7 +55,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
             rows.line -= 1  # what is appended to it ends this very line
     yield from notes(rows, Teller(source.name), torn)
     if not source.compressed:
-        yield Checkpoint(end, {"line": rows.line})
+        yield Checkpoint(end, {"line": rows.line, "bad": kept(rows.bad), "nul": kept(rows.nul)})
 
 
 def _points(tag: str, table: Table) -> Iterator[Points]:

@@ -12,10 +12,10 @@ bytes that are no records; a record that the end of the file cuts off is the nor
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from trainlens.parsers._event_facts import Facts, session_end
 from trainlens.parsers._event_frames import AROUND, HEADER, Frames, candidates, frames, header_at, payload_holds
 from trainlens.parsers._event_record import MalformedError, parse
 from trainlens.parsers._event_tiles import period, tiles
+from trainlens.parsers._faults import kept, restored
 from trainlens.sources import Source
 
 _SMALLEST, _LARGEST = 1 << 18, 1 << 23  # bytes read the general way before a repeating period is looked for
@@ -125,13 +126,13 @@ class _Reading:
         self.source = source
         self.since = since
         self.curves = Curves(since.state if since else {})
-        self.facts = Facts(source.name, cast(list[str], since.state.get("facts", [])) if since else ())
-        self.records = 0
-        self.false: list[int] = []
-        self.malformed: list[int] = []
-        self.damaged: list[tuple[int, int]] = []
-        self.media: Counter[str] = Counter()
-        self.versions = 0
+        held = cast(Mapping[str, Any], since.state if since else {})
+        self.facts = Facts(source.name, cast(list[str], held.get("facts", [])))
+        self.records: int = held.get("records", 0)
+        self.false, self.malformed = restored(held.get("false")), restored(held.get("malformed"))
+        self.damaged: list[tuple[int, int]] = [(start, end) for start, end in held.get("damaged", ())]
+        self.media: Counter[str] = Counter(held.get("media", {}))
+        self.versions: int = held.get("versions", 0)
         self.tail = -1
         self.lost = -1
 
@@ -150,7 +151,10 @@ class _Reading:
         yield from self._notes(len(buffer))
         if self.curves.continuable and not self.source.compressed:
             end = next((at for at in (self.tail, self.lost) if at >= 0), len(buffer))
-            yield Checkpoint(end, self.curves.state() | {"facts": self.facts.said()})
+            damaged = [one for one in self.damaged if one[0] != self.lost]
+            faults = {"false": kept(sorted(self.false)), "malformed": kept(sorted(self.malformed)), "damaged": damaged}
+            seen = {"facts": self.facts.said(), "records": self.records, "versions": self.versions}
+            yield Checkpoint(end, {**self.curves.state(), **faults, **seen, "media": dict(self.media)})
 
     def _sessions_and_facts(self, decoded: Decoded) -> Iterator[Batch]:
         for at, record in decoded.records:

@@ -29,6 +29,8 @@ from trainlens.parsers._trace_events import Trace
 from trainlens.parsers._trace_windows import Windows, measures
 from trainlens.sources import Source
 
+READS_TEXT = True
+
 _BEGINS = re.compile(rb'^\s*(?:\{|\[)\s*(?:"|\{|\])')
 _BARE_EVENT = re.compile(rb'^\s*\[\s*\{[^{}]{0,300}"ph"\s*:\s*"')
 

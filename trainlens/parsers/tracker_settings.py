@@ -20,6 +20,8 @@ from trainlens.parsers._json_rows import decoded
 from trainlens.parsers._yaml import scalars
 from trainlens.sources import Source
 
+READS_TEXT = True
+
 LARGEST = 4 << 20  # bytes of such a file that are read
 _DESCRIBED = re.compile(r"^\S[^\n]*:[ \t]*\r?\n[ \t]+(desc|sort|value):", re.M)
 _METADATA = "wandb-metadata.json"

@@ -25,6 +25,7 @@ from trainlens import catalog
 from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Event, Fact, Floats, Ints, Note, Place, Value
 from trainlens.parsers import _columns
+from trainlens.parsers._faults import kept, restored
 from trainlens.parsers._json_documents import flat
 from trainlens.parsers._scattered import Scattered, moments
 from trainlens.parsers._wandb_frames import HEADER, MAGIC, Frames, remarks
@@ -61,11 +62,14 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
         _refuse(head, source.name)
     frames, rows = Frames(source), _Rows()
     ended, exits, malformed, media = False, list[tuple[Record, Place]](), list[int](), 0
-    if since is not None:
-        frames.end, state = since.offset, dict(since.state)
-        ended = bool(state.pop("ended"))
-        rows = _Rows(**cast(dict[str, Any], state))
     names, facts = Names(), dict[str, Value]()
+    if since is not None:
+        frames.end, state = since.offset, cast(dict[str, Any], dict(since.state))
+        ended, facts, malformed = bool(state.pop("ended")), dict(state.pop("facts")), restored(state.pop("malformed"))
+        media = int(state.pop("media"))
+        frames.bad, frames.damaged, frames.first_bad = state.pop("faults")
+        del state["stands"]
+        rows = _Rows(**state)
     for at, payload in frames:
         if fitting := names.layouts.fit(payload):
             if rows.add_fitting(*fitting, at) > CELLS:
@@ -94,7 +98,13 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
         yield Note("limit", f"{media:,} pictures, tables or histograms are no curves and were left out", count=media)
     yield from remarks(frames, malformed, ended)
     if not source.compressed:
-        yield Checkpoint(frames.end, {"ended": ended, **rows.state()})
+        faults: dict[str, Any] = {
+            "malformed": kept(malformed),
+            "faults": [frames.bad, frames.damaged, frames.first_bad],
+        }
+        # Which column counts the steps and where the last samples lie, only the rest of the file can tell.
+        faults["stands"] = [frames.end]
+        yield Checkpoint(frames.end, {"ended": ended, "facts": facts, "media": media, **faults, **rows.state()})
 
 
 def _refuse(head: bytes, name: str) -> None:

@@ -13,6 +13,8 @@ from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint
 from trainlens.sources import Source
 
+READS_TEXT = True
+
 _OF_A_RUN = frozenset(("Notes", "User", "Tags", "Created", "Runtime", "Sweep"))
 _WAY_OUT = (
     "Export the curves: `wandb.Api().run(PATH).history(samples=1_000_000).to_csv(FILE)` for each run, or the menu of a "

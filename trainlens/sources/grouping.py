@@ -44,6 +44,7 @@ _TRACKED = re.compile(r"run-\d{8}_\d{6}-")  # SwanLab: below "logs" a directory 
 _WANDB = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-([\w.-]+)$")
 _SNAPSHOT = re.compile(r"(?:.*__)?(checkpoint|ckpt|step|global_step)[-_]?\d+$", re.I)
 _TIME = re.compile(r"\d{9,11}(\.\d+)?$")  # SummaryWriter.add_hparams
+_ADDRESS = re.compile(r"^(\w{2,}):/(?=[^/])")  # a path knows no double slash
 _MLFLOW = re.compile(r"[0-9a-f]{32}$")
 _MLFLOW_NAME = re.compile(rb"^run_name: *([^\r\n]+)", re.M)
 
@@ -67,7 +68,7 @@ def group(files: Sequence[tuple[Source, str]], root: Path) -> list[RunFiles]:
     return [
         RunFiles(
             (f"{names[run]}-{run[-1][:8]}" if often[names[run]] > 1 else names[run]) or whole,
-            root.joinpath(*run).as_posix(),
+            _ADDRESS.sub(r"\1://", root.joinpath(*run).as_posix()),
             tuple(found),
         )
         for run, found in sorted(runs.items())

@@ -1,46 +1,102 @@
-"""What a source gave when it was last read, kept in the user's cache directory. Part of `store`.
+"""What a source gave when it was last read, kept in the user's cache directory, and added to when it has grown.
 
-Only sources that are dear to read are kept, under a key of their path, size, time, head, parser and version, so that a
-file that changed is read again. A damaged or unwritable cache costs time and nothing else.
+A source that is dear to read has a folder there, named by its path, parser and what else decides how it is read: parts
+of batches, and a table that says which parts there are, of which state of the file, and where its parser may go on.
+A file that grew is read from there, and what is new becomes one more part; one that was replaced, rewritten or cut is
+read anew. Parts are written under names of their own and the table is swapped in one go, so that several programs may
+work on one cache. A damaged or unwritable cache costs time and nothing else.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
+import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainlens import __version__
-from trainlens.model import Batch, Checkpoint, Event, Fact, Note, Place, Points
+from trainlens.errors import InputError
+from trainlens.model import Batch, Checkpoint, Event, Fact, Note, Points
 from trainlens.sources import Source
+from trainlens.store import parts
+from trainlens.store.states import EDGE, State, fingerprint, tail_of
 
-DEAR = 0.3  # CPU seconds of reading; what costs less is not worth the writing
+DEAR = 0.1  # CPU seconds of reading; what costs less is not worth the writing
 LIMIT = 2 << 30  # bytes of all kept sources; the longest unused go first
-_LAYOUT = 2
-_ARRAYS = ("step", "value", "time", "origin")
+MOST_PARTS = 16  # of one source, before they are joined
+_LAYOUT = 3
+_TABLE = "table.json"
+_ABANDONED = 3600.0  # seconds after which a part that no table names is of no program that still runs
 
-Read = Callable[[Source], Iterator[Batch]]
+Read = Callable[[Source, Checkpoint | None], Iterator[Batch]]
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """An earlier reading: its batches, but for the notes and where it may go on."""
+
+    state: State
+    parts: tuple[str, ...]
+    batches: list[Batch]
+    early: list[Batch]  # what was told of a last line that had no end yet
+    notes: list[Batch]
+    faults: list[Batch]  # of the bytes themselves, which the source knows when it was read
+    checkpoint: Checkpoint | None
+    tail: str  # print of the bytes before the checkpoint
+
+    def goes_on(self, source: Source, now: State) -> bool:
+        """Whether the file only grew, so that what was read of it still stands."""
+        if self.checkpoint is None or now.size <= self.state.size or self.checkpoint.offset > now.size:
+            return False
+        head = now.head if self.state.size >= EDGE else fingerprint(source.path, 0, self.state.size)
+        return head == self.state.head and tail_of(source.path, self.checkpoint.offset) == self.tail
 
 
 def cached(source: Source, parser: str, read: Read) -> Iterator[Batch]:
-    """The batches of `read(source)`, from the cache when the source is unchanged, and kept when reading was dear."""
-    place = _place(source, parser)
-    if place is not None:
-        kept = _load(place)
-        if kept is not None:
-            yield from kept
-            return
+    """All batches of the source: from the cache where it is unchanged, beyond that where it has grown, else anew."""
+    folder = _folder(source, parser)
+    try:
+        now = State.of(source) if folder is not None else None
+    except OSError:
+        now = None
+    if folder is None or now is None:
+        yield from read(source, None)
+        return
+    kept = _load(folder)
+    if kept is not None and kept.state == now:
+        for fault in kept.faults:
+            if isinstance(fault, Note):
+                source.faults.setdefault(fault.kind, fault)
+        yield from kept.batches
+        yield from kept.early
+        yield from kept.notes
+        yield from [kept.checkpoint] if kept.checkpoint else []
+        return
+    if kept is not None and kept.goes_on(source, now):
+        try:
+            fresh = list(read(source, _from_the_line_on(kept.checkpoint)))
+        except (InputError, OSError):
+            raise
+        except Exception:  # as in reading: what was kept may be of another shape than the parser expects
+            kept = None
+        else:
+            if _stands(kept.checkpoint, fresh):
+                yield from kept.batches
+                yield from fresh
+                _extend(folder, source, now, kept, fresh)
+                return
     batches: list[Batch] = []
     spent = 0.0
-    stream = read(source)
+    stream = read(source, None)
     while True:
         begin = time.process_time()
         batch = next(stream, None)
@@ -49,123 +105,163 @@ def cached(source: Source, parser: str, read: Read) -> Iterator[Batch]:
             break
         batches.append(batch)
         yield batch
-    if place is not None and spent > DEAR:
-        _keep(place, batches)
+    if spent > DEAR:
+        _keep(folder, source, now, (), batches, batches)
 
 
-def _place(source: Source, parser: str) -> Path | None:
-    """Where the source would be kept; None when it cannot be told apart from a later state."""
+def _from_the_line_on(checkpoint: Checkpoint | None) -> Checkpoint | None:
+    """Where reading goes on when what was told early is taken back: nothing is known of the last line."""
+    if checkpoint is None or not checkpoint.state.get("torn"):
+        return checkpoint
+    return Checkpoint(checkpoint.offset, {**checkpoint.state, "torn": {}})
+
+
+def _stands(before: Checkpoint | None, fresh: Sequence[Batch]) -> bool:
+    """Whether what was read earlier would be told alike now; `stands` in a parser's state says by what it was told."""
+    after = next((batch for batch in fresh if isinstance(batch, Checkpoint)), None)
+    if before is None or after is None:
+        return False
+    return json.dumps(before.state.get("stands")) == json.dumps(after.state.get("stands"))
+
+
+def _settled(batches: Sequence[Batch], checkpoint: Checkpoint | None) -> tuple[list[Batch], list[Batch]]:
+    """Points, events and facts that stay whatever comes, and those of a line without an end ("torn"), told early."""
+    told: list[Batch] = [batch for batch in batches if not isinstance(batch, (Note, Checkpoint))]
+    if checkpoint is None or not checkpoint.state.get("torn"):
+        return told, []
+    line, stays, early = int(str(checkpoint.state["line"])), list[Batch](), list[Batch]()
+    for batch in told:
+        if isinstance(batch, Points):
+            closed = np.full(len(batch.value), True) if batch.origin is None else batch.origin < line
+            if closed.any():
+                stays.append(batch if closed.all() else _rows(batch, closed))
+            if not closed.all():
+                early.append(_rows(batch, ~closed))
+        elif isinstance(batch, (Event, Fact)):
+            (early if batch.place and (batch.place.line or 0) >= line else stays).append(batch)
+    return stays, early
+
+
+def _rows(points: Points, which: NDArray[np.bool_]) -> Points:
+    arrays = {name: getattr(points, name) for name in ("step", "value", "time", "origin")}
+    return replace(points, **{name: array[which] for name, array in arrays.items() if array is not None})
+
+
+def _folder(source: Source, parser: str) -> Path | None:
+    """Where the source is kept; None for what lies in an archive, came through a pipe or from far away."""
     import platformdirs
 
+    if source.held is not None:
+        return None
     try:
-        head = source.head(4096)
-        folder = Path(platformdirs.user_cache_dir("trainlens"))
+        root = Path(platformdirs.user_cache_dir("trainlens"))
+        # All of a source that alters how it is read is part of the name; what its file is like now is not.
+        about = {
+            name: value
+            for name, value in vars(source).items()
+            if name not in ("path", "size", "modified", "held", "faults")
+        }
+        key = (str(source.path.resolve()), parser, __version__, _LAYOUT, sorted(about.items()))
     except (OSError, RuntimeError):
         return None
-    state = (str(source.path.resolve()), source.size, source.modified, parser, __version__, _LAYOUT, *_log(source.path))
-    return folder / f"{hashlib.sha256(repr(state).encode() + head).hexdigest()[:32]}.parquet"
+    return root / hashlib.sha256(repr(key).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
-def _log(path: Path) -> tuple[int, ...]:
-    """The state of the write-ahead log beside a database, where newer rows wait; nothing for other files."""
+def _extend(folder: Path, source: Source, now: State, kept: _Kept, fresh: list[Batch]) -> None:
+    """One more part, or all in one where there are many."""
+    if len(kept.parts) >= MOST_PARTS:
+        _keep(folder, source, now, (), [*kept.batches, *fresh], fresh)
+    else:
+        _keep(folder, source, now, kept.parts, fresh, fresh)
+
+
+def _keep(
+    folder: Path, source: Source, now: State, before: tuple[str, ...], told: Sequence[Batch], last: Sequence[Batch]
+) -> None:
+    """Writes the new part and the table; quietly nothing where the directory cannot be written.
+
+    Notes and the checkpoint are those of the last reading: it tells again what the earlier one had counted.
+    """
+    checkpoint = next((batch for batch in last if isinstance(batch, Checkpoint)), None)
+    told, early = _settled(told, checkpoint)
+    table: dict[str, Any] = {
+        "state": now.stored(),
+        "notes": [parts.plain(batch) for batch in last if isinstance(batch, Note)],
+        "checkpoint": parts.plain(checkpoint) if checkpoint else None,
+        "faults": [parts.plain(note) for note in source.faults.values()],
+    }
+    unique = f"{os.getpid()}-{time.time_ns()}"
+    swap = folder / f"{_TABLE}.{unique}"
     try:
-        state = path.with_name(path.name + "-wal").stat()
-    except OSError:
-        return ()
-    return state.st_size, state.st_mtime_ns
-
-
-def _keep(place: Path, batches: list[Batch]) -> None:
-    """Write the batches; quietly nothing where the directory cannot be written."""
-    import pyarrow as pa
-
-    part = place.with_suffix(f".{os.getpid()}.part")
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _write(part, batches)
-        part.replace(place)
-        _trim(place.parent)
-    except (OSError, pa.ArrowException, TypeError):  # TypeError: a Checkpoint that JSON cannot hold
+        folder.mkdir(parents=True, exist_ok=True)
+        table["tail"] = tail_of(source.path, checkpoint.offset) if checkpoint else ""
+        names = [*before]
+        if told or not before:
+            names.append(f"{unique}.part")
+            parts.write(folder / names[-1], told)
+        table["parts"], table["early"] = names, []
+        if early:
+            table["early"] = [f"{unique}.early.part"]
+            parts.write(folder / table["early"][0], early)
+        swap.write_text(json.dumps(table, default=parts.bare))
+        swap.replace(folder / _TABLE)
+        _tidy(folder, [*names, *table["early"]])
+        _trim(folder.parent)
+    except (OSError, TypeError, ValueError):  # TypeError: a Checkpoint that JSON cannot hold
         with contextlib.suppress(OSError):
-            part.unlink()
+            swap.unlink()
 
 
-def _write(path: Path, batches: list[Batch]) -> None:
-    """A row group for each array, once however many batches share it; all else as JSON in the footer."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    arrays: dict[int, tuple[int, Any]] = {}
-    rest = [{"batch": type(batch).__name__, **_fields(batch, arrays)} for batch in batches]
-    types = pa.schema([("float", pa.float64()), ("int", pa.int64())], {"batches": json.dumps(rest)})
-    with parquet.ParquetWriter(path, types, compression="zstd", compression_level=1, use_dictionary=False) as writer:
-        for _, array in arrays.values():
-            floats = array.dtype.kind == "f"
-            empty = pa.nulls(len(array), pa.int64() if floats else pa.float64())
-            columns = [pa.array(array), empty] if floats else [empty, pa.array(array)]
-            writer.write_table(pa.table(columns, types), row_group_size=len(array))
+def _tidy(folder: Path, names: Sequence[str]) -> None:
+    """Remove the parts that no table names any more."""
+    for path in folder.iterdir():
+        if path.name not in (*names, _TABLE) and time.time() - path.stat().st_mtime > _ABANDONED:
+            path.unlink(missing_ok=True)
 
 
-def _fields(batch: Batch, arrays: dict[int, tuple[int, Any]]) -> dict[str, Any]:
-    """The fields of a batch as JSON has them; arrays that are not empty by their number."""
-    fields: dict[str, Any] = {}
-    for field in dataclasses.fields(batch):
-        value = getattr(batch, field.name)
-        if isinstance(value, np.ndarray):
-            value = arrays.setdefault(id(value), (len(arrays), value))[0] if len(value) else None
-        elif isinstance(value, Place):
-            value = dataclasses.astuple(value)
-        fields[field.name] = dict(value) if isinstance(batch, Checkpoint) and field.name == "state" else value
-    return fields
-
-
-def _trim(folder: Path) -> None:
+def _trim(root: Path) -> None:
     """Remove what was longest unused until the rest is within the limit."""
-    kept = sorted(
-        ((path.stat().st_mtime, path.stat().st_size, path) for path in folder.glob("*.parquet")), reverse=True
-    )
+    kept: list[tuple[float, int, Path]] = []
+    for table in root.glob(f"*/{_TABLE}"):
+        with contextlib.suppress(OSError):
+            size = sum(path.stat().st_size for path in table.parent.iterdir())
+            kept.append((table.stat().st_mtime, size, table.parent))
     total = 0
-    for _, size, path in kept:
+    for _, size, folder in sorted(kept, reverse=True):
         total += size
         if total > LIMIT:
-            path.unlink(missing_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
 
-def _load(place: Path) -> list[Batch] | None:
-    """The batches that were kept; None where there are none or the file is damaged."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    if not place.exists():
-        return None
+def _load(folder: Path) -> _Kept | None:
+    """What was kept; None where there is nothing or some of it is damaged."""
     try:
-        with parquet.ParquetFile(place, memory_map=True) as file:
-            rest = json.loads(file.schema_arrow.metadata[b"batches"])
-            arrays = [_array(file.read_row_group(number)) for number in range(file.num_row_groups)]
-        batches = [_batch(fields, arrays) for fields in rest]
-        os.utime(place)
-    except (OSError, pa.ArrowException, ValueError, LookupError, TypeError):
+        table = json.loads((folder / _TABLE).read_bytes())
+        batches, early = (
+            [batch for name in table[which] for batch in parts.read(folder / Path(name).name)]
+            for which in ("parts", "early")
+        )
+        checkpoint = parts.batch(table["checkpoint"], ()) if table["checkpoint"] else None
+        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+            return None
+        notes, faults = ([parts.batch(fields, ()) for fields in table[which]] for which in ("notes", "faults"))
+        kept = _Kept(
+            State.of_table(table["state"]),
+            tuple(table["parts"]),
+            batches,
+            early,
+            notes,
+            faults,
+            checkpoint,
+            table["tail"],
+        )
+        os.utime(folder / _TABLE)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
-    return batches
-
-
-def _array(table: Any) -> Any:
-    column = table["float"] if table["int"].null_count else table["int"]
-    return column.to_numpy()
-
-
-def _batch(fields: dict[str, Any], arrays: list[Any]) -> Batch:
-    kind = {one.__name__: one for one in (Points, Event, Fact, Note, Checkpoint)}[fields.pop("batch")]
-    if kind is Points:
-        fields |= {name: arrays[fields[name]] for name in _ARRAYS if fields[name] is not None}
-        if fields["value"] is None:
-            fields["value"] = np.empty(0)
-    if fields.get("place") is not None:
-        fields["place"] = Place(*fields["place"])
-    return kind(**fields)
+    return kept
