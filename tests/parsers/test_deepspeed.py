@@ -22,7 +22,8 @@ OVERFLOW = f"{STAMP} [loss_scaler.py:183:update_scale] [deepspeed] OVERFLOW! Ran
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (STEP.format(10), {"skipped": (10, 6.0), "lr": (10, 9.6e-06), "lr/1": (10, 9.5e-06)}),
+        (STEP.format(10), {"skipped": (10, 6.0), "lr": (10, 9.6e-06), "lr/1": (10, 9.5e-06),
+                           "mom/0": (10, 0.9), "mom/1": (10, 0.95)}),
         (TIMER.format(10), {"RunningAvgSamplesPerSec": (10, 173.4), "CurrSamplesPerSec": (10, 171.25),
                             "MemAllocated": (10, 3.96), "MaxMemAllocated": (10, 22.95)}),
         ("[2021-01-01 10:00:00,000] [timer.py:157:stop] 0/10, SamplesPerSec=1.88\n", {"SamplesPerSec": (10, 1.88)}),
@@ -32,7 +33,7 @@ OVERFLOW = f"{STAMP} [loss_scaler.py:183:update_scale] [deepspeed] OVERFLOW! Ran
           "average reward score": (3, -0.75)}),
         ("chosen_last_scores (higher is better) : 2.81, acc (higher is better) : 0.49\n" + STEP.format(10),
          {"chosen_last_scores": (None, 2.81), "acc": (None, 0.49),
-          "skipped": (10, 6.0), "lr": (10, 9.6e-06), "lr/1": (10, 9.5e-06)}),
+          "skipped": (10, 6.0), "lr": (10, 9.6e-06), "lr/1": (10, 9.5e-06), "mom/0": (10, 0.9), "mom/1": (10, 0.95)}),
         ("Model Parameters: 0.331 B, Latency: 0.27s, TFLOPs: 1.02, Samples/sec: 7.28, Time/seq 0.14s, Batch Size: 2\n",
          {"Model Parameters": (None, 0.331), "Latency": (None, 0.27), "TFLOPs": (None, 1.02),
           "Samples/sec": (None, 7.28), "Time/seq": (None, 0.14), "Batch Size": (None, 2.0)}),
@@ -52,7 +53,7 @@ def test_many_lines_are_read_alike() -> None:
     steps = list(range(0, 5000, 10))
     assert {tag: [step for step, _ in rows] for tag, rows in found.items()} == dict.fromkeys(found, steps)
     assert set(found["lr/1"]) == {(step, 9.5e-06) for step in steps}
-    assert len(found) == 3 + 4 + 3
+    assert len(found) == 5 + 4 + 3
     assert door.lines(deepspeed, text)["loss"] == list(range(3, 1501, 3))
     times = [one.time for one in door.points(door.batches(deepspeed, text)) if one.tag == "lr"]
     assert times[0] is not None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.parsers import door
 from trainlens.parsers import _lines, megatron
-from trainlens.parsers._lines import Block
+from trainlens.parsers._lines import Block, BlockLines
 from trainlens.parsers._megatron_columns import take
 
 
@@ -132,10 +132,13 @@ def test_regular_records_are_read_by_column() -> None:
         for at in range(90)
     ]
     text = ("\n".join(lines) + "\n").encode()
-    rest = take(Block(text, 1, len(text), np.flatnonzero(np.frombuffer(text, np.uint8) == 10), torn=False))
-    assert rest is not None
-    assert len(rest.columns.step) == 89  # the last one may end before its window does
-    assert rest.lines == lines[-1:]
+    block = Block(text, 1, len(text), np.flatnonzero(np.frombuffer(text, np.uint8) == 10), torn=False)
+    lines = BlockLines(block)
+    found = take(lines, 1)
+    assert found is not None
+    assert len(found[0].step) == 90
+    assert lines.taken.all()
+    assert found[1] == 1000
 
 
 def test_timers_have_the_time_of_their_record_in_any_block(monkeypatch: pytest.MonkeyPatch) -> None:

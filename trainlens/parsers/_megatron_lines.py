@@ -16,7 +16,7 @@ from trainlens.parsers._text_page import Page
 RECORD = re.compile(r"(?<!, )\biteration +(\d+)/ *(\d+) +\|")
 _UNIT = re.compile(r"\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*([A-Za-z][\w/]*)\s*\Z")
 _VALIDATION = re.compile(r"\b(validation|test) loss at (?:iteration\s+(\d+)|the end of training)([^|]*)\|")
-_TIMER = re.compile(r"\s+([\w/-]+(?: [\w/-]+)*) \.{2,}: \(?([\d.]+)(?:, ([\d.]+)\))?\s*\Z")
+TIMER = re.compile(r"\s+([\w/-]+(?: [\w/-]+)*) \.{2,}: \(?([\d.]+)(?:, ([\d.]+)\))?\s*\Z")
 _TIMER_OF_RANKS = re.compile(r"\s+([\w/-]+):\s*\Z")
 _TIMER_OF_RANK = re.compile(r"\s+rank\s+(\d+): ([\d.]+)\s*\Z")
 _MEMORY = re.compile(r"\[Rank (\d+)\] \(after (\d+) iterations\) memory \(MB\) \|([^\[]*)")
@@ -74,6 +74,14 @@ class MegatronLines:
             self._timers = page.line + 1
             return True
         return self._phase(line)
+
+    def behind_record(self) -> None:
+        """The line to be read stands right behind a record that was read by column: it may go on there."""
+        self.open, self.dangling = self.page.line, ""
+
+    def behind_table(self) -> None:
+        """The line to be read stands right behind a paragraph of timers, or inside of it."""
+        self._timers = self.page.line
 
     # ---- records -------------------------------------------------------------------------------------------------
 
@@ -174,7 +182,7 @@ class MegatronLines:
         _, rest = unprefixed(line)
         if self._timers == page.line:
             self._timers += 1
-            if found := _TIMER.match(rest):
+            if found := TIMER.match(rest):
                 self._timer_values(found[1], found[2], found[3])
                 return True
             if found := _TIMER_OF_RANKS.match(rest):
