@@ -75,6 +75,11 @@ class MegatronLines:
             return True
         return self._phase(line)
 
+    @property
+    def waits(self) -> bool:
+        """Whether the line to be read, even without a bar, may belong to what stands before it."""
+        return self.page.line == self._timers
+
     def behind_record(self) -> None:
         """The line to be read stands right behind a record that was read by column: it may go on there."""
         self.open, self.dangling = self.page.line, ""
@@ -231,8 +236,10 @@ class MegatronLines:
             page.events.append(said)
             return True
         if " in billions" in line or "world size:" in line:
-            for name, text in _SIZES.findall(line):
+            sizes = _SIZES.findall(line)
+            for name, text in sizes:
                 self.page.fact(name.removeprefix("using ").replace("-", "_").replace(" ", "_"), typed(text))
+            return bool(sizes)
         return False
 
     # ---- going on later ------------------------------------------------------------------------------------------

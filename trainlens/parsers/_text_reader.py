@@ -20,6 +20,7 @@ from trainlens.parsers._text_page import Columns, Page
 from trainlens.sources import Source
 
 FIRST_STRETCH, STRETCH = 64, 1 << 13  # lines
+DULL = 1 << 12  # lines remembered: warnings come again and again
 
 Reached = tuple[Ints, Ints, Floats]  # lines that were read by column: their places, steps, and times (NaN: unknown)
 NOWHERE: Reached = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
@@ -68,6 +69,7 @@ class _Reader:
         self.events = EventLines(self.page)
         self._with_pairs = pairs
         self._torn: dict[str, int] = {}
+        self._dull: set[str] = set()  # lines that said nothing and would say nothing again
 
     def block(self, block: Block) -> Iterator[Points | Event | Fact]:
         """All that one block says: what has columns by column, all other lines one by one, told the step reached."""
@@ -147,7 +149,7 @@ class _Reader:
                 self.megatron.behind_record()
             elif place in inside:
                 self.megatron.behind_table()
-            self._line(line, number in of_interest, torn=False)
+            self._line(line, number in of_interest)
         if len(at) and (not len(places) or at[-1] > places[-1]):
             self._reach(int(step[-1]), float(time[-1]))
 
@@ -176,15 +178,22 @@ class _Reader:
             self.megatron.behind_table()
         page.line -= 1
 
-    def _line(self, line: str, of_interest: bool, *, torn: bool) -> None:
+    def _line(self, line: str, of_interest: bool, *, torn: bool = False) -> None:
+        events, megatron = self.events, self.megatron
+        alone = not of_interest and not torn and megatron.records > 0 and not megatron.waits and not events.busy
+        if alone and line in self._dull:
+            return
+        whole = line
         if line.endswith("\r"):
             line = line[:-1]
-        known = self.megatron.read(line, torn=torn) or self.deepspeed.read(line, torn=torn)
-        if not known and self._with_pairs and not self.megatron.records:
+        known = megatron.read(line, torn=torn) or self.deepspeed.read(line, torn=torn)
+        if not known and self._with_pairs and not megatron.records:
             self.pairs.read(line, torn=torn)
-        if of_interest or self.events.busy:
+        if of_interest or events.busy:
             for part in line.split("\r") if "\r" in line else (line,):
-                self.events.read(part)
+                events.read(part)
+        elif alone and not known and len(self._dull) < DULL and "|" not in line:
+            self._dull.add(whole)
 
     # ---- going on later ------------------------------------------------------------------------------------------
 

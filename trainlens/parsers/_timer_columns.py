@@ -16,6 +16,8 @@ from trainlens.parsers._shapes import Mark, Rows
 from trainlens.parsers._text_page import Columns
 
 LONGEST_TABLE = 256  # timers
+_HEAD = b"(ms):"
+_HEAD_WORD = np.uint64(int.from_bytes(_HEAD, "little"))
 NAMES = 8  # that may stand at the same place of a table
 
 
@@ -50,11 +52,10 @@ def take(lines: BlockLines, columns: Columns, first: int) -> tuple[list[Rows], N
 
 def _heads(lines: BlockLines, rows: Ints) -> NDArray[np.bool_]:
     """Which of the lines end in "(ms):"."""
-    ends = lines.ends[rows]
-    hit = ends - lines.starts[rows] >= 5
-    for back, letter in enumerate(b":)sm(", 1):
-        hit &= lines.buffer[np.maximum(ends - back, 0)] == letter
-    return hit
+    begin = np.maximum(lines.ends[rows] - len(_HEAD), 0)
+    every = np.ndarray((len(lines.buffer) - 7,), "<u8", lines.buffer, 0, (1,))
+    heads: NDArray[np.bool_] = every[begin] & np.uint64((1 << 8 * len(_HEAD)) - 1) == _HEAD_WORD
+    return heads
 
 
 def _level(lines: BlockLines, rows: Ints) -> list[tuple[Ints, Rows]]:
