@@ -73,7 +73,8 @@ class _Reader:
 
     def block(self, block: Block) -> Iterator[Points | Event | Fact]:
         """All that one block says: what has columns by column, all other lines one by one, told the step reached."""
-        page, lines = self.page, BlockLines(block)
+        page = self.page
+        self._lines = lines = BlockLines(block)
         columns, reached = self._by_column(block, lines)
         if not lines.taken.any():
             text, places = block.text, np.arange(block.count + 1)
@@ -148,7 +149,7 @@ class _Reader:
             if place in follows:
                 self.megatron.behind_record()
             elif place in inside:
-                self.megatron.behind_table()
+                self._behind_table(place)
             self._line(line, number in of_interest)
         if len(at) and (not len(places) or at[-1] > places[-1]):
             self._reach(int(step[-1]), float(time[-1]))
@@ -157,6 +158,9 @@ class _Reader:
         """Which of the places stand right behind one that was taken."""
         behind: NDArray[np.bool_] = (places > 0) & taken[np.minimum(places, len(taken)) - 1]
         return behind
+
+    def _behind_table(self, place: int) -> None:
+        self.megatron.behind_table(self._lines.line(place - 1).decode("utf-8", "replace"))
 
     def _reach(self, step: int, time: float) -> None:
         self.page.step, self.page.stepless = step, False
@@ -175,7 +179,7 @@ class _Reader:
         if self._records[-1]:
             self.megatron.behind_record()
         elif self._tables[-1]:
-            self.megatron.behind_table()
+            self._behind_table(block.count)
         page.line -= 1
 
     def _line(self, line: str, of_interest: bool, *, torn: bool = False) -> None:

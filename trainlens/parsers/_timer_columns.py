@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trainlens.model import Ints
 from trainlens.parsers import _skeletons
 from trainlens.parsers._lines import BlockLines, unprefixed
-from trainlens.parsers._megatron_lines import TIMER
+from trainlens.parsers._megatron_tables import TIMER
 from trainlens.parsers._shapes import Mark, Rows
 from trainlens.parsers._text_page import Columns
 
