@@ -1,8 +1,7 @@
-"""Lines of DeepSpeed, one at a time: optimiser steps, throughput timers, the pipeline engine, memory, DeepSpeed-Chat.
+"""Lines of DeepSpeed, one at a time: optimiser steps, throughput timers, the pipeline engine, memory, flops.
 
-Written by runtime/engine.py, utils/timer.py, runtime/pipe/engine.py and runtime/utils.py (see_memory_usage) of
-https://github.com/deepspeedai/DeepSpeed and applications/DeepSpeed-Chat of
-https://github.com/deepspeedai/DeepSpeedExamples.
+Written by runtime/engine.py, utils/timer.py, runtime/pipe/engine.py, runtime/utils.py (see_memory_usage) and
+profiling/flops_profiler/profiler.py of https://github.com/deepspeedai/DeepSpeed.
 """
 
 from __future__ import annotations
@@ -10,26 +9,28 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from trainlens.model import Event, Place
+from trainlens.parsers import _deepspeed_chat
 from trainlens.parsers._lines import clock
 from trainlens.parsers._shapes import IGNORED, STEP, Mark
 from trainlens.parsers._text_page import Page
 
 OPTIMISER, THROUGHPUT, PIPE = "skipped=", "SamplesPerSec=", "steps: "
+PROFILE = 200  # lines: a table of the flops profiler is shorter before its tree of modules
 NEAR = 20  # lines: farther apart the same step tells of a new run, not of a second engine
 
-_STEP = re.compile(r"\bstep=(\d+), skipped=(\d+), lr=\[([^\]]*)\](?:, mom=\[([-+\w.,()\[\] ]*)\]\s*\Z)?")
-_TIMER = re.compile(r"(?:epoch=(\d+)/micro_step=(\d+)/global_step=(\d+)|\b(\d+)/(\d+)), (?=\w*SamplesPerSec=)(.*)\Z")
+_STEP = re.compile(r"\bstep=(\d{1,15}), skipped=(\d{1,15}), lr=\[([^\]]*)\](?:, mom=\[([-+\w.,()\[\] ]*)\]\s*\Z)?")
+_TIMER = re.compile(
+    r"(?:epoch=(\d{1,15})/micro_step=(\d{1,15})/global_step=(\d{1,15})|\b(\d{1,15})/(\d{1,15})), "
+    r"(?=\w*SamplesPerSec=)(.*)\Z"
+)
 _GLUED = re.compile(r"(\w+)=([-+]?[\d.]+(?:e[-+]?\d+)?|nan|inf)([GMK]?B|s|ms)?(?=,|\s*\Z)")
-_PIPE = re.compile(r"\bsteps: (\d+) loss: ([-+\w.]+) iter time \(s\): ([\d.]+) samples/sec: ([\d.]+)(?:\s|\Z)")
+_PIPE = re.compile(r"\bsteps: (\d{1,15}) loss: ([-+\w.]+) iter time \(s\): ([\d.]+) samples/sec: ([\d.]+)(?:\s|\Z)")
 _LISTED = re.compile(r"[^\s,()\[\]]+")
 _MEMORY = re.compile(r"\b(MA|Max_MA|CA|Max_CA) ([\d.]+) (GB|MB|KB)\b")
+_PROFILED = re.compile(
+    r"\s*([A-Za-z][\w/ =*()]*?):\s+([\d,]+(?:\.\d+)?(?:e[-+]?\d+)?)(?: ([KMGTPE]?(?:FLOPS|MACs)?|m?s|us))?\s*\Z"
+)
 _VIRTUAL = re.compile(r"CPU Virtual Memory:\s+used = ([\d.]+) (GB|MB|KB), percent = ([\d.]+)%")
-_CHAT_LATENCY = re.compile(r"([A-Za-z0-9][\w ]*?)=([\d.]+)s?(?: \(([\d.]+)%\))?(?=\s*(?:\||\Z))")
-_CHAT_MODEL = re.compile(r"([A-Za-z][\w/ ]*?):? ([\d.]+) ?(?:B|s)?(?=,|\s*\Z)")
-_CHAT_EVAL = re.compile(r"(\w+) \((?:higher|lower) is better\) : ([-+\w.]+)(?=,|\s*\Z)")
-_CHAT_SCALAR = re.compile(r"\s*(ppl|average reward score|ema reward score): ([-+\w.]+)\s*\Z")
-_CHAT_EPOCH = re.compile(r"\s*Epoch \d+/\d+ with (loss) ([-+\w.]+)\s*\Z")
 
 
 def marks(line: str) -> list[Mark] | None:
@@ -74,6 +75,7 @@ class DeepSpeedLines:
         self.line = 0  # its number
         self.engine = 0  # which one printed it
         self._said = ""  # what it said
+        self._profile = 0  # the line where a table of the flops profiler begins
         self.ahead = (0, "")  # the last line of an optimiser that was read by column: its number, and the line
 
     def read(self, line: str, *, torn: bool = False) -> bool:
@@ -83,17 +85,22 @@ class DeepSpeedLines:
                 return self._row(line, _optimiser(found), self._engine(int(found[1]), _said(found)))
             if torn:
                 return False
-            if THROUGHPUT in line:
-                listed = marks(line)
-                return self._row(line, listed) if listed else self._latency(line)
-            return "Virtual Memory" in line and self._virtual(line)
-        if torn:
+            if THROUGHPUT in line and (listed := marks(line)):
+                return self._row(line, listed)
+            if "Virtual Memory" in line and self._virtual(line):
+                return True
+        elif torn:
             return False
+        if "DeepSpeed Flops Profiler ---" in line:
+            self._profile = self.page.line
+            return True
+        if self._profile and ":" in line and self._profile_line(line):
+            return True
         if PIPE in line and (listed := marks(line)):
             return self._row(line, listed)
         if "MA " in line and "Max_MA" in line:
             return self._memory(line)
-        return self._chat(line)
+        return _deepspeed_chat.read(line, self.page)
 
     def _row(self, line: str, listed: Sequence[Mark], engine: str = "") -> bool:
         page = self.page
@@ -155,68 +162,32 @@ class DeepSpeedLines:
         else:
             self.page.point(tag, value)
 
-    # ---- DeepSpeed-Chat ------------------------------------------------------------------------------------------
+    # ---- the flops profiler --------------------------------------------------------------------------------------
 
-    def _latency(self, line: str) -> bool:
-        if "latency=" not in line:
-            return False
-        page = self.page
-        page.time = clock(line)
-        for tag, text, share in _CHAT_LATENCY.findall(line):
-            page.point(tag, float(text), step=page.loop)
-            if share:
-                page.point(f"{tag} (%)", float(share), step=page.loop)
-        return True
-
-    def _chat(self, line: str) -> bool:
-        page = self.page
-        if "ppo_ep:" in line and "step: " in line:
-            return self._loop(line)
-        if "Evaluating" in line and line.lstrip().startswith("*****"):
-            page.events.append(Event("evaluation", line.strip(), page.step, None, place=Place(page.name, page.line)))
+    def _profile_line(self, line: str) -> bool:
+        """`fwd latency:      76.67 ms` of its summary; the tree of modules that follows is left alone."""
+        if self._profile + PROFILE < self.page.line or "Detailed Profile" in line or "Aggregated Profile" in line:
+            self._profile = 0
+        elif found := _PROFILED.match(line):
+            unit = f" ({found[3]})" if found[3] else ""
+            self.page.fact(f"flops profiler/{' '.join(found[1].split())}{unit}", float(found[2].replace(",", "")))
             return True
-        found: list[tuple[str, str]] = []
-        if ": " in line and (scalar := _CHAT_SCALAR.match(line)):
-            found = [(scalar[1], scalar[2])]
-        elif "is better) :" in line:
-            found = _CHAT_EVAL.findall(line)
-        elif "odel Parameters: " in line and "Latency" in line:
-            found = _CHAT_MODEL.findall(line)
-        elif " with loss " in line and (scalar := _CHAT_EPOCH.match(line)):
-            found = [(scalar[1], scalar[2])]
-        if found:
-            page.time = None
-        for tag, text in found:
-            try:
-                page.point(tag, float(text), step=page.loop)
-            except ValueError:
-                continue
-        return bool(found)
-
-    def _loop(self, line: str) -> bool:
-        """`epoch: 0|step: 3|ppo_ep: 1|act_loss: 0.25|…`: the step of the loop over both optimisers."""
-        page = self.page
-        found = [(name.strip(), text) for name, _, text in (part.partition(": ") for part in line.split("|"))]
-        step = dict(found).get("step", "").strip()
-        if not step.isdecimal():
-            return False
-        page.time = None
-        page.loop = int(step)
-        page.at_step(page.loop)
-        for tag, text in found:
-            try:
-                value = float(text)
-            except ValueError:
-                continue
-            if tag and tag != "step":
-                page.point(tag, value)
-        return True
+        return False
 
     # ---- going on later ------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, object]:
-        return {"seen": self.seen, "step": self.step, "engine": self.engine, "said": self._said, "line": self.line}
+        return {
+            "seen": self.seen,
+            "step": self.step,
+            "engine": self.engine,
+            "said": self._said,
+            "line": self.line,
+            "profile": self._profile,
+        }
 
     def restore(self, state: Mapping[str, object]) -> None:
         self.seen, self._said = bool(state["seen"]), str(state["said"])
-        self.step, self.engine, self.line = (int(str(state[name])) for name in ("step", "engine", "line"))
+        self.step, self.engine, self.line, self._profile = (
+            int(str(state[name])) for name in ("step", "engine", "line", "profile")
+        )

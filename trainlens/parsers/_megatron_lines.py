@@ -14,9 +14,9 @@ from trainlens.parsers._lines import clock, unprefixed
 from trainlens.parsers._megatron_tables import FOREIGN, MegatronTables, prefix
 from trainlens.parsers._text_page import Page
 
-RECORD = re.compile(r"(?<!, )\biteration +(\d+)/ *(\d+) +\|")
+RECORD = re.compile(r"(?<!, )\biteration +(\d{1,15})/ *(\d{1,15}) +\|")
 _VALIDATION = re.compile(
-    r"\b(validation|valid|test|evaluation)([-_/.\w]*) loss at (?:iteration\s+(\d+)|the end of training)([^|]*)\|"
+    r"\b(validation|valid|test|evaluation)([-_/.\w]*) loss at (?:iteration\s+(\d{1,15})|the end of training)([^|]*)\|"
 )
 _ON = re.compile(r"\bon (?:the )?([\w./-]+)(?: (?:data)?set)?\s*\Z")
 _SPACED = re.compile(r"\s*([A-Za-z](?:[\w./()-]| (?! ))*?)\s+(?=(?:[-+]?\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)\s*\Z)")
@@ -55,6 +55,12 @@ def number(text: str) -> tuple[float, str] | None:
     return (float(found[1].replace(",", "")), found[2] or "") if found else None
 
 
+def _begins_with_field(text: str) -> bool:
+    end = text.find("|")
+    field = _field(text, 0, end) if end >= 0 else None
+    return field is not None and number(text[field[1] : end]) is not None
+
+
 class MegatronLines:
     """Reads one line after another. Records may be wrapped over several lines, timers come in paragraphs."""
 
@@ -66,12 +72,15 @@ class MegatronLines:
         self.tables = MegatronTables(page)
         self._of = ""  # the prefix of the rank that printed the last record
         self._passed = 0  # lines of other ranks behind it
+        self._wrapped = False  # it went on in a second line
 
     def read(self, line: str, *, torn: bool = False) -> bool:
         """Whether the line is one of Megatron's. `torn`: it has no end yet, what no bar closes is not believed."""
         page = self.page
         if "|" in line:
             if "iteration" in line and (found := RECORD.search(line)):
+                if self.open == page.line and self.dangling:
+                    self._apart(line)
                 self._record(line, found)
                 return True
             if self.tables.barred(line, torn):
@@ -80,8 +89,8 @@ class MegatronLines:
                 return True
             if self.open == page.line and self._goes_on(line):
                 return True
-        if self.open == page.line and self.dangling and self._passed < FOREIGN and prefix(line) != self._of:
-            self.open, self._passed = self.open + 1, self._passed + 1
+        if self.open == page.line and self.dangling:
+            self._apart(line)
         return self.tables.read(line, torn)
 
     @property
@@ -110,7 +119,7 @@ class MegatronLines:
             if not following:
                 break
             found = following
-        self.open, self._of, self._passed = self.page.line + 1, prefix(line), 0
+        self.open, self._of, self._passed, self._wrapped = self.page.line + 1, prefix(line), 0, False
 
     def _fields(self, line: str, start: int) -> None:
         found, rest = fields(line, start)
@@ -127,13 +136,29 @@ class MegatronLines:
     def _goes_on(self, line: str) -> bool:
         """The rest of a wrapped record: the line right behind it, with a field left open or closed by a bar itself."""
         _, rest = unprefixed(line)
-        if self.dangling and self._of and prefix(line) not in ("", self._of):
+        if self.dangling and prefix(line) not in ("", self._of):
             return False
-        if not self.dangling and not rest.rstrip().endswith("|"):
+        if not self.dangling and not rest.rstrip().endswith("|") and not (self._wrapped and _begins_with_field(rest)):
             return False
         self._fields(f"{self.dangling} {rest.lstrip()}", 0)
-        self.open = self.page.line + 1
+        self.open, self._wrapped = self.page.line + 1, True
         return True
+
+    def _apart(self, line: str) -> None:
+        """A line that does not go on with the record behind which it stands: of another rank, or the record has ended.
+
+        Its last field then had no bar behind it.
+        """
+        if self._passed < FOREIGN and prefix(line) != self._of and prefix(line):
+            self.open, self._passed = self.open + 1, self._passed + 1
+            return
+        page, (dangling, self.dangling) = self.page, (self.dangling, "")
+        field = _field(dangling, 0, len(dangling))
+        value = number(dangling[field[1] :]) if field else None
+        if field and value and field[0]:
+            line_of_page, page.line = page.line, page.line - 1 - self._passed
+            page.point(f"{field[0]} ({value[1]})" if value[1] else field[0], value[0])
+            page.line = line_of_page
 
     def _validation(self, line: str, torn: bool) -> bool:
         """Of one data set or several: `validation loss at iteration 100 on NAME | …`, `validation-NAME loss at …`."""
@@ -169,11 +194,12 @@ class MegatronLines:
             "dangling": self.dangling,
             "of": self._of,
             "passed": self._passed,
+            "wrapped": self._wrapped,
             "tables": self.tables.state(),
         }
 
     def restore(self, state: Mapping[str, object]) -> None:
         self.records, self.open, self._passed = (int(str(state[name])) for name in ("records", "open", "passed"))
-        self.dangling, self._of = str(state["dangling"]), str(state["of"])
+        self.dangling, self._of, self._wrapped = str(state["dangling"]), str(state["of"]), bool(state["wrapped"])
         tables = state["tables"]
         self.tables.restore(tables if isinstance(tables, dict) else {})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from trainlens.model import Event, Place, Value
+from trainlens.model import NO_RANK, Event, Place, Value
 from trainlens.parsers._lines import clock, unprefixed
 from trainlens.parsers._text_page import Page
 
@@ -17,8 +17,9 @@ FOREIGN = 64  # lines of other ranks that may stand between those of a paragraph
 
 TIMER = re.compile(r"\s+([\w/-]+(?: [\w/-]+)*) \.{2,}: \(?([\d.]+)(?:, ([\d.]+)\))?\s*\Z")
 _TIMER_OF_RANKS = re.compile(r"\s+([\w/-]+):\s*\Z")
-_TIMER_OF_RANK = re.compile(r"\s+rank\s+(\d+): ([\d.]+)\s*\Z")
-_MEMORY = re.compile(r"\[Rank (\d+)\] \(after (\d+) iterations\) memory \(([MG]B)\) \|([^\[]*)")
+_TIMER_OF_RANK = re.compile(r"\s+rank\s+(\d{1,6}): ([\d.]+)\s*\Z")
+_MEMORY = re.compile(r"(?:\[Rank (\d{1,6})\] )?\(?((?:after|before)\b[\w ]{0,80}?)\)? memory \(([MG]B)\) \|([^\[]*)")
+_ITERATION = re.compile(r" ?(?:for iteration )?\b(\d{1,15})\b(?: iterations?)?")
 _ARGUMENT = re.compile(r"\s*([A-Za-z_][\w.-]*) \.+ (\S.*?)\s*\Z")
 _PHASE = re.compile(r"\[(before the start of training step|after training is done|exiting program[^\]]*)\] datetime:")
 _SIZES = re.compile(
@@ -82,15 +83,20 @@ class MegatronTables:
         return True
 
     def _memory(self, line: str, torn: bool) -> bool:
+        """`[Rank 1] (after 20 iterations) memory (MB) | …`, also "(before save_checkpoint for iteration 20)"."""
         found = list(_MEMORY.finditer(line))
         for at, record in enumerate(found):
+            iteration = _ITERATION.search(record[2])
+            when = _ITERATION.sub("", record[2], count=1).strip()
+            under = f"memory/{when}/" if when not in ("after", "before") else "memory/"
             for part in _closed(record[4], torn and at == len(found) - 1):
                 name, _, text = part.rpartition(":")
                 try:
                     value = float(text)
                 except ValueError:
                     continue
-                self.page.point(f"memory/{name.strip()} ({record[3]})", value, rank=int(record[1]), step=int(record[2]))
+                rank, step = int(record[1] or NO_RANK), int(iteration[1]) if iteration else None
+                self.page.point(f"{under}{name.strip()} ({record[3]})", value, rank=rank, step=step)
         return bool(found)
 
     def _dotted(self, line: str) -> bool:
