@@ -22,7 +22,7 @@ _SCALARS = re.compile(
     rf"\s*(ppl|[Aa]verage reward score|ema reward score): ({_NUMBER})(?:(?:,| \|) ([A-Za-z][\w ]*): ({_NUMBER}))?\s*\Z"
 )
 _EPOCH = re.compile(rf"\s*Epoch \d+/\d+ with (loss) ({_NUMBER})\s*\Z")
-_LOSS = re.compile(rf"\s*Epoch: (\d+), Step: (\d{1, 15}), Rank: (\d{1, 6}), (loss) = ({_NUMBER})\s*\Z")
+_LOSS = re.compile(rf"\s*Epoch: (\d+), Step: (\d{{1,15}}), Rank: (\d{{1,6}}), (loss) = ({_NUMBER})\s*\Z")
 
 
 def read(line: str, page: Page) -> bool:

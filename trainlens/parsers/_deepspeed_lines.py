@@ -15,6 +15,18 @@ from trainlens.parsers._shapes import IGNORED, STEP, Mark
 from trainlens.parsers._text_page import Page
 
 OPTIMISER, THROUGHPUT, PIPE = "skipped=", "SamplesPerSec=", "steps: "
+_CUT = (
+    OPTIMISER,
+    THROUGHPUT,
+    PIPE,
+    "micro_step=",
+    "step=",
+    "ppo_ep: ",
+    "PPO Epoch: ",
+    "atency",
+    "reward score: ",
+    "ppl: ",
+)
 PROFILE = 200  # lines: a table of the flops profiler is shorter before its tree of modules
 NEAR = 20  # lines: farther apart the same step tells of a new run, not of a second engine
 
@@ -84,23 +96,27 @@ class DeepSpeedLines:
             if OPTIMISER in line and (found := _STEP.search(line)):
                 return self._row(line, _optimiser(found), self._engine(int(found[1]), _said(found)))
             if torn:
-                return False
+                return self._cut(line)
             if THROUGHPUT in line and (listed := marks(line)):
                 return self._row(line, listed)
             if "Virtual Memory" in line and self._virtual(line):
                 return True
         elif torn:
-            return False
+            return self._cut(line)
         if "DeepSpeed Flops Profiler ---" in line:
             self._profile = self.page.line
             return True
-        if self._profile and ":" in line and self._profile_line(line):
+        if self._profile and self._profile_line(line):
             return True
         if PIPE in line and (listed := marks(line)):
             return self._row(line, listed)
         if "MA " in line and "Max_MA" in line:
             return self._memory(line)
         return _deepspeed_chat.read(line, self.page)
+
+    def _cut(self, line: str) -> bool:
+        """Whether a line without an end will be one of DeepSpeed's: then nobody else shall read it."""
+        return self.seen and any(key in line for key in _CUT)
 
     def _row(self, line: str, listed: Sequence[Mark], engine: str = "") -> bool:
         page = self.page

@@ -100,7 +100,7 @@ class MegatronLines:
 
     def behind_record(self) -> None:
         """The line to be read stands right behind a record that was read by column: it may go on there."""
-        self.open, self.dangling = self.page.line, ""
+        self.open, self.dangling, self._of, self._wrapped = self.page.line, "", "", False
 
     def behind_table(self, before: str) -> None:
         """The line to be read stands right behind a paragraph of timers, or inside of it: `before` is its last line."""

@@ -27,6 +27,7 @@ LONGEST = 32  # characters of a number: more has no double printed by anything
 LONGEST_LINE = SLACK // 2
 
 _CLOCK = re.compile(r"\d{4}-\d\d-\d\d (\d\d:\d\d:\d\d)(?:[.,](\d{1,8}))?(?!\d)")
+_NUMBER = re.compile(r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)")
 _OF_NUMBERS = frozenset(b"+-.0123456789eEnaifNAIF")
 _ONES, _HIGHS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _DATE = 11  # characters: "2026-06-26 "
@@ -56,6 +57,8 @@ def skeleton(line: bytes, marks: Sequence[Mark]) -> Skeleton | None:
     text, ordered = line.decode("ascii"), tuple(sorted(marks, key=lambda mark: mark.begin))
     tags = [mark.tag for mark in ordered if mark.tag != IGNORED]
     if len(set(tags)) < len(tags):
+        return None
+    if not all(mark.tag == IGNORED or _NUMBER.fullmatch(text, mark.begin, mark.end) for mark in ordered):
         return None
     for mark, following in pairwise(ordered):
         if mark.end >= following.begin or line[mark.end] in _OF_NUMBERS:
