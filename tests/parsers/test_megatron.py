@@ -82,7 +82,8 @@ def test_a_record_wrapped_between_its_fields_with_units_behind_values() -> None:
     """As a narrow terminal shows records of Megatron-Bridge; no bar stands behind the last field."""
     record = (
         " iteration {0}/50 | elapsed time per iteration: 212.5 ms |\n consumed samples: 640 |"
-        " learning rate: 1.5E-04 |\n lm loss: 1.125E+01 | grad norm:\n 0.5 | skipped iterations:   0 | nan iterations:   {0}\n"
+        " learning rate: 1.5E-04 |\n lm loss: 1.125E+01 | grad norm:\n 0.5 |"
+        " skipped iterations:   0 | nan iterations:   {0}\n"
     )
     found = door.rows(megatron, record.format(5) + record.format(6) + "the end\n")
     assert found == {
