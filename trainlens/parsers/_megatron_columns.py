@@ -8,7 +8,7 @@ Whatever does not fit, down to a single row with an odd character, is left for t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,17 +81,20 @@ class _Found:
                 return
             layout = _layout(table[0, :length].tobytes())
             # a line that is no record: neither are those that begin alike
-            alike = (table[:, :24] == table[0, :24]).all(axis=1) if layout is None else _alike(table, layout)
+            alike, differs = _beginning_alike(table) if layout is None else _alike(table, layout)
             mine, at = (table, rows) if alike is None else (table[alike], rows[alike])
             if layout is not None and len(at) >= FEWEST:
-                self._add(mine, at, layout)
+                self._add(mine, at, layout, _differing(mine) if differs is None else differs)
             if alike is None:
                 return
             table, rows = table[~alike], rows[~alike]
 
-    def _add(self, table: Bytes, rows: Ints, layout: _Layout) -> None:
+    def _add(self, table: Bytes, rows: Ints, layout: _Layout, differs: Bytes) -> None:
         bad = np.zeros(len(rows), np.uint64)
-        values = [values_of(table, number, bad) for number in layout.numbers]
+        values = [
+            values_of(table, number if differs[number.begin : number.last].any() else _same(table, number), bad)
+            for number in layout.numbers
+        ]
         time = _times(table, layout, bad)
         if bad.any():
             good = bad == 0
@@ -174,14 +177,34 @@ def _layout(line: bytes) -> _Layout | None:
     return _Layout(tuple(numbers), fixed.view(np.uint64), int(record[2]), date, hour, digits)
 
 
-def _alike(table: Bytes, layout: _Layout) -> NDArray[np.bool_] | None:
-    """Which rows agree with the first in all fixed bits; None: all of them."""
+def _beginning_alike(table: Bytes) -> tuple[NDArray[np.bool_], None]:
+    return (table[:, :24] == table[0, :24]).all(axis=1), None
+
+
+def _alike(table: Bytes, layout: _Layout) -> tuple[NDArray[np.bool_] | None, Bytes | None]:
+    """Which rows agree with the first in all fixed bits (None: all of them), and then which bits of them differ."""
+    differs = _differing(table)
     words = table.view(np.uint64)
-    ones, zeros = _fold(np.bitwise_or, words), _fold(np.bitwise_and, words)
-    if not ((ones ^ zeros) & layout.fixed).any():
-        return None
+    if not (differs.view(np.uint64) & layout.fixed).any():
+        return None, differs
     equal: NDArray[np.bool_] = (((words ^ words[0]) & layout.fixed) == 0).all(axis=1)
-    return equal
+    return equal, None
+
+
+def _differing(table: Bytes) -> Bytes:
+    """The bits in which the rows differ from each other."""
+    words = table.view(np.uint64)
+    found: Words = _fold(np.bitwise_or, words) ^ _fold(np.bitwise_and, words)
+    return found.view(np.uint8)
+
+
+def _same(table: Bytes, number: Number) -> Number:
+    """A number that is the same in all rows."""
+    text = table[0, number.begin : number.last].tobytes()
+    if number.constant is not None or not text.strip():
+        return number
+    value = float(text)
+    return replace(number, constant=-value if number.negative else value)
 
 
 def _fold(together: np.ufunc, words: Words) -> Words:

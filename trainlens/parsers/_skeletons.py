@@ -79,21 +79,26 @@ def take(lines: BlockLines, rows: Ints, like: Skeleton) -> tuple[Ints, Rows] | N
     step = np.zeros(len(found.rows), np.int64)
     good = np.ones(len(found.rows), np.bool_)
     time = _times(found, like, good)
+    written = []
     for mark, (begin, width) in zip(like.marks, found.numbers, strict=True):
-        if mark.tag == IGNORED:
-            continue
         if isinstance(width, float):
             values[mark.tag] = np.full(len(found.rows), width)
-            continue
-        numbers = _texts(lines, begin, width).cast(pl.Int64 if mark.tag == STEP else pl.Float64, strict=False)
-        if numbers.null_count():
-            good &= numbers.is_not_null().to_numpy()
-            numbers = numbers.fill_null(0)
-        if mark.tag == STEP:
+        elif mark.tag == STEP:
+            numbers = _texts(lines, begin, width).cast(pl.Int64, strict=False).fill_null(-1)
             step = numbers.to_numpy()
             good &= step >= 0
-        else:
-            values[mark.tag] = numbers.to_numpy()
+        elif mark.tag != IGNORED:
+            written.append((mark.tag, begin, width))
+            values[mark.tag] = np.empty(0)  # in the order of the line
+    if written:
+        begins, widths = (np.concatenate([one[which] for one in written]) for which in (1, 2))
+        numbers = _texts(lines, begins, widths).cast(pl.Float64, strict=False)
+        if numbers.null_count():
+            good &= numbers.is_not_null().to_numpy().reshape(len(written), -1).all(axis=0)
+            numbers = numbers.fill_null(0.0)
+        every = numbers.to_numpy().reshape(len(written), -1)
+        for (tag, *_), value in zip(written, every, strict=True):
+            values[tag] = value
     at = found.rows
     if not good.all():
         at, step, time = at[good], step[good], None if time is None else time[good]

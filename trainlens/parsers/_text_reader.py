@@ -134,8 +134,8 @@ class _Reader:
             self._line(line, bool(marked(torn)), torn=True)
 
     def _one_by_one(self, lines: list[str], places: Ints, block: Block, reached: Reached) -> None:
-        page, of_interest = self.page, marked(lines)
-        at, step, time = reached
+        page, at, step, time = self.page, *reached
+        of_interest = self._marked(lines)
         before = np.searchsorted(at, places) - 1
         news = set(np.flatnonzero(np.diff(before, prepend=-1) != 0).tolist()) if len(at) else ()
         follows, inside = (
@@ -153,6 +153,14 @@ class _Reader:
             self._line(line, number in of_interest)
         if len(at) and (not len(places) or at[-1] > places[-1]):
             self._reach(int(step[-1]), float(time[-1]))
+
+    def _marked(self, lines: list[str]) -> set[int]:
+        """Which lines may tell of events; those that said nothing before are not searched again."""
+        if not self._dull:
+            return marked(lines)
+        fresh = [place for place, line in enumerate(lines) if line not in self._dull]
+        found = marked([lines[place] for place in fresh])
+        return {fresh[place] for place in found}
 
     def _behind(self, places: Ints, taken: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which of the places stand right behind one that was taken."""
