@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.parsers import door
 from tests.parsers.test_megatron_columns import same
 from trainlens.parsers import _skeletons, deepspeed
-from trainlens.parsers._lines import Block, BlockLines, newlines
+from trainlens.parsers._lines import SLACK, Block, BlockLines, newlines
 from trainlens.parsers._shapes import STEP, Mark
 
 NUMBERS = st.one_of(
@@ -145,7 +145,7 @@ def test_a_skeleton_takes_lines_that_agree_in_all_but_numbers(line: str, marks: 
     assert like is not None
     text = f"{line}\n{line.replace('1', '123456')}\nother\n{line}x\n{line}\n".encode()
     ends = newlines(np.frombuffer(text, np.uint8))
-    lines = BlockLines(Block(text, 1, len(text), ends, torn=False))
+    lines = BlockLines(Block(text + bytes(SLACK), 1, len(text), ends, torn=False))
     taken = _skeletons.take(lines, np.arange(5), like)
     assert taken is not None
     assert taken[0].tolist() == [0, 1, 4]

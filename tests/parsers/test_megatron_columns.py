@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.parsers import door
 from trainlens.parsers import _lines, _timer_columns, megatron
-from trainlens.parsers._lines import Block, BlockLines
+from trainlens.parsers._lines import SLACK, Block, BlockLines
 from trainlens.parsers._megatron_columns import take
 
 
@@ -132,7 +132,7 @@ def test_regular_records_are_read_by_column() -> None:
         for at in range(90)
     ]
     text = ("\n".join(lines) + "\n").encode()
-    block = Block(text, 1, len(text), np.flatnonzero(np.frombuffer(text, np.uint8) == 10), torn=False)
+    block = Block(text + bytes(SLACK), 1, len(text), np.flatnonzero(np.frombuffer(text, np.uint8) == 10), torn=False)
     of_block = BlockLines(block)
     found = take(of_block, 1)
     assert found is not None

@@ -47,13 +47,20 @@ CLOCK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines. `line` numbers the first one (from 1), `end` is the byte of the file behind the last whole line."""
+    """Whole lines. `line` numbers the first one (from 1), `end` is the byte of the file behind the last whole line.
 
-    text: bytes
+    SLACK bytes follow the text in `padded`, so that wide windows may begin in its last line.
+    """
+
+    padded: bytes
     line: int
     end: int
     ends: Ints  # where the line ends stand in the text
     torn: bool  # the last line has no end yet: the log may be live, or its tail is lost
+
+    @property
+    def text(self) -> bytes:
+        return self.padded[:-SLACK]
 
     @property
     def count(self) -> int:
@@ -62,13 +69,10 @@ class Block:
 
 
 class BlockLines:
-    """The whole lines of a block, and which of them have been read by column: `taken`.
-
-    SLACK bytes follow the text, so that wide windows may begin in its last line.
-    """
+    """The whole lines of a block, and which of them have been read by column: `taken`."""
 
     def __init__(self, block: Block) -> None:
-        self.text = block.text + bytes(SLACK)
+        self.text = block.padded
         self.buffer = np.frombuffer(self.text, np.uint8)
         self.ends = block.ends
         self.starts = np.empty_like(self.ends)
@@ -116,12 +120,12 @@ def blocks(source: Source, start: int = 0, line: int = 1, size: int = BLOCK) -> 
             left += fresh
             continue
         cut = cut or fresh.rfind(b"\r") + 1 or len(fresh)
-        text, left = b"".join((left, memoryview(fresh)[:cut])), fresh[cut:]
-        ends = newlines(np.frombuffer(text, np.uint8))
-        yield Block(text, line, end - len(left), ends, torn=False)
+        padded, left = b"".join((left, memoryview(fresh)[:cut], bytes(SLACK))), fresh[cut:]
+        ends = newlines(np.frombuffer(padded, np.uint8))
+        yield Block(padded, line, end - len(left), ends, torn=False)
         line += len(ends)
     if left:
-        yield Block(left, line, end - len(left), np.empty(0, np.int64), torn=True)
+        yield Block(left + bytes(SLACK), line, end - len(left), np.empty(0, np.int64), torn=True)
 
 
 def newlines(buffer: NDArray[np.uint8]) -> Ints:
