@@ -35,6 +35,13 @@ PLAIN = (
         (" iteration 9/ 10 | lm loss: nan | grad norm: inf |\n", "grad norm", (9, math.inf)),
         (" iteration 5/50 | elapsed time per iteration: 212.5 ms |\n", "elapsed time per iteration (ms)", (5, 212.5)),
         (" iteration 5/50 | gloabl batch size: 512 |\n", "gloabl batch size", (5, 512.0)),
+        (" iteration 5/50 | elapsed time (ms): 1.5 | learning rate 1.500E-04 |\n", "learning rate", (5, 1.5e-04)),
+        (" iteration 5/50 | lm loss 9.125E+00 | loss scale 65536.0 |\n", "lm loss", (5, 9.125)),
+        (" iteration 5/50 | lm loss: 1.5 | sop loss: 8.125E-01 |\n", "sop loss", (5, 0.8125)),
+        (" iteration 5/50 | tokens-per-second-per-gpu: 2114.61 |\n", "tokens-per-second-per-gpu", (5, 2114.61)),
+        (" iteration 5/50 | skipped iterations:   3 |\n", "skipped iterations", (5, 3.0)),
+        (" iteration 5/50 | tokens/s: 12,345 | MFU: 45.5% |\n", "tokens/s", (5, 12345.0)),
+        (" iteration 5/50 | tokens/s: 12,345 | MFU: 45.5% |\n", "MFU (%)", (5, 45.5)),
     ],
 )  # fmt: skip
 def test_every_variant_of_a_record_is_read(line: str, tag: str, row: door.Row) -> None:
@@ -69,6 +76,77 @@ def test_a_record_over_several_lines_goes_on_behind_columns() -> None:
         for step in range(10, 40)
     )
     assert door.rows(megatron, text)["grad norm"] == [(step, step + 0.5) for step in range(10, 40)]
+
+
+def test_a_record_wrapped_between_its_fields_with_units_behind_values() -> None:
+    """As a narrow terminal shows records of Megatron-Bridge; no bar stands behind the last field."""
+    record = (
+        " iteration {0}/50 | elapsed time per iteration: 212.5 ms |\n consumed samples: 640 |"
+        " learning rate: 1.5E-04 |\n lm loss: 1.125E+01 | grad norm:\n 0.5 |"
+        " skipped iterations:   0 | nan iterations:   {0}\n"
+    )
+    found = door.rows(megatron, record.format(5) + record.format(6) + "the end\n")
+    assert found == {
+        tag: [(step, float(step) if value is None else value) for step in (5, 6)]
+        for tag, value in {
+            "elapsed time per iteration (ms)": 212.5,
+            "consumed samples": 640.0,
+            "learning rate": 1.5e-4,
+            "lm loss": 11.25,
+            "grad norm": 0.5,
+            "skipped iterations": 0.0,
+            "nan iterations": None,
+        }.items()
+    }
+
+
+def test_lines_of_other_ranks_may_stand_inside_of_records_and_tables() -> None:
+    text = (
+        "7: iteration 10/ 100 | consumed samples: 5 | learning\n3: some | words: here\n[default1]: more\n"
+        "7:  rate: 4.475E-05 | lm loss: 2.5 |\n7: (min, max) time across ranks (ms):\n"
+        "7:     forward-backward ....: (1.00, 2.00)\n3: WARNING: something\n7:     optimizer ....: (3.00, 4.00)\n"
+        "7: words\n7:     not-a-timer ....: (3.00, 4.00)\n7: max time across ranks (ms):\n7:     optimizer ....: 4.50\n"
+    )
+    assert door.rows(megatron, text) == {
+        "consumed samples": [(10, 5.0)],
+        "learning rate": [(10, 4.475e-05)],
+        "lm loss": [(10, 2.5)],
+        "timers/forward-backward/min": [(10, 1.0)],
+        "timers/forward-backward/max": [(10, 2.0)],
+        "timers/optimizer/min": [(10, 3.0)],
+        "timers/optimizer/max": [(10, 4.0)],
+        "timers/optimizer": [(10, 4.5)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "tag", "value"),
+    [
+        (" validation-0 loss at iteration 10 | lm loss value: 1.5E+00 | \n", "validation-0 lm loss", 1.5),
+        (" validation loss at iteration 10 on pile-cc | lm loss value: 1.5 | \n", "validation-pile-cc lm loss", 1.5),
+        (" validation loss at iteration 10 on validation set | lm loss value: 1.5 | \n", "validation lm loss", 1.5),
+        (" validation loss at iteration 10 | LM loss: 3.5 | LM PPL: 24.5\n", "validation LM PPL", 24.5),
+        (" validation loss at the end of training for val data | LM loss: 3.5 |\n", "validation LM loss", 3.5),
+    ],
+)  # fmt: skip
+def test_validation_of_several_sets_and_ages(line: str, tag: str, value: float) -> None:
+    text = " iteration 10/ 10 | lm loss: 2.5 |\n" + line
+    assert door.rows(megatron, text)[tag] == [(10, value)]
+
+
+def test_what_a_model_needs_is_told_by_facts() -> None:
+    text = (
+        "0: Theoretical memory footprints: weight and optimizer=3788.45 MB, activation=28064.66 MB, total=31853.11 MB\n"
+        " > number of parameters on (tensor, pipeline) model parallel rank (0, 1): 1132938240\n"
+        "0: Number of parameters in most loaded shard in billions: 0.6179\n"
+    )
+    assert door.facts(megatron, text) == {
+        "theoretical memory/weight and optimizer (MB)": 3788.45,
+        "theoretical memory/activation (MB)": 28064.66,
+        "theoretical memory/total (MB)": 31853.11,
+        "number_of_parameters_on_(tensor,_pipeline)_model_parallel_rank_(0,_1)": 1132938240,
+        "Number_of_parameters_in_most_loaded_shard_in_billions": 0.6179,
+    }
 
 
 def test_validation_has_tags_of_its_own() -> None:
@@ -114,6 +192,26 @@ def test_memory_belongs_to_ranks_even_on_one_line() -> None:
     }
     assert found["memory/allocated (MB)", 7] == [21633.5]
     assert found["memory/reserved (MB)", 6] == [29317.0]
+
+
+def test_memory_around_a_checkpoint_is_not_that_of_the_iteration() -> None:
+    text = PLAIN + (
+        "0: [Rank 0] (after 2 iterations) memory (MB) | allocated: 1.5 | max allocated: 2.5\n"
+        "0: [Rank 0] (before save_checkpoint for iteration 2) memory (MB) | allocated: 3.5\n"
+        "after 1 iterations memory (MB) | allocated: 4.5\n[Rank 3] (after 2 iterations) memory (GB) | allocated: 5.5\n"
+    )
+    found = {
+        (one.tag, one.rank, None if one.step is None else int(one.step[0])): one.value.tolist()
+        for one in door.points(door.batches(megatron, text))
+        if one.tag.startswith("memory/")
+    }
+    assert found == {
+        ("memory/allocated (MB)", 0, 2): [1.5],
+        ("memory/max allocated (MB)", 0, 2): [2.5],
+        ("memory/before save_checkpoint/allocated (MB)", 0, 2): [3.5],
+        ("memory/allocated (MB)", -1, 1): [4.5],
+        ("memory/allocated (GB)", 3, 2): [5.5],
+    }
 
 
 def test_arguments_are_facts_and_tell_of_no_failure() -> None:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.parsers import door
-from trainlens.parsers import _lines, megatron
-from trainlens.parsers._lines import Block
+from trainlens.parsers import _lines, _timer_columns, megatron
+from trainlens.parsers._lines import SLACK, Block, BlockLines
 from trainlens.parsers._megatron_columns import take
 
 
@@ -132,10 +132,13 @@ def test_regular_records_are_read_by_column() -> None:
         for at in range(90)
     ]
     text = ("\n".join(lines) + "\n").encode()
-    rest = take(Block(text, 1, len(text), np.flatnonzero(np.frombuffer(text, np.uint8) == 10), torn=False))
-    assert rest is not None
-    assert len(rest.columns.step) == 89  # the last one may end before its window does
-    assert rest.lines == lines[-1:]
+    block = Block(text + bytes(SLACK), 1, len(text), np.flatnonzero(np.frombuffer(text, np.uint8) == 10), torn=False)
+    of_block = BlockLines(block)
+    found = take(of_block, 1)
+    assert found is not None
+    assert len(found[0].step) == 90
+    assert of_block.taken.all()
+    assert found[1] == 1000
 
 
 def test_timers_have_the_time_of_their_record_in_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,3 +153,45 @@ def test_timers_have_the_time_of_their_record_in_any_block(monkeypatch: pytest.M
     time = np.concatenate([one.time for one in found if one.time is not None])
     assert step.tolist() == list(range(200))
     assert (time - time[0]).tolist() == list(range(200))
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> str:
+    """Records with tables of timers behind them, some of them torn apart by lines of other ranks."""
+    prefix = draw(st.sampled_from(["", "55: ", "[default7]:"]))
+    names = draw(st.lists(st.sampled_from(["forward-backward", "optimizer", "all grads sync", "a/b"]), unique=True))
+    lines = []
+    for step in range(draw(st.integers(1, 40))):
+        lines.append(
+            f"{prefix} [2026-06-26 14:{step:02d}:18] iteration {step:8d}/ 1000000 | consumed samples: {step * 64:12d} |"
+            f" lm loss: {draw(NUMBERS)} |"
+        )
+        if draw(st.integers(0, 9)) == 0:
+            lines.append(draw(st.sampled_from(["3: words", "", "3:     optimizer ....: (1.00, 2.00)"])))
+        lines.append(f"{prefix}(min, max) time across ranks (ms):")
+        for name in names:
+            if draw(st.integers(0, 19)) == 0:
+                lines.append(draw(st.sampled_from(["3: words", f"{prefix}words", "[rank3]: a | b: 1 |"])))
+            lines.append(f"{prefix}    {name} {'.' * (30 - len(name))}: ({step}.25, {step * 1000}.50)")
+    return "\n".join(lines) + "\n"
+
+
+@settings(max_examples=80, deadline=None)
+@given(tables())
+def test_tables_by_column_equal_tables_line_by_line(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_timer_columns, "LONGEST_TABLE", 0)
+        patch.setattr(_timer_columns, "_heads", lambda _, rows: np.zeros(len(rows), np.bool_))
+        expected = door.rows(megatron, text)
+    assert same(door.rows(megatron, text), expected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(tables(), st.data())
+def test_tables_are_read_on_where_reading_stopped(text: str, data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(text)))
+    first = door.batches(megatron, text[:cut])
+    joined = door.table(first)
+    for tag, rows in door.table(door.batches(megatron, text, since=door.checkpoint(first))).items():
+        joined.setdefault(tag, []).extend(rows)
+    assert same(joined, door.rows(megatron, text))

@@ -43,6 +43,11 @@ class Number:
     negative: bool = False
     constant: float | None = None  # nan and inf: the same on all rows
 
+    @property
+    def last(self) -> int:
+        """Where its text ends, exponent and all."""
+        return self.exponent + 3 if self.exponent >= 0 else self.end
+
 
 def number_at(tag: str, begin: int, text: str) -> Number | None:
     if _CONSTANT.match(text):

@@ -20,6 +20,7 @@ from trainlens.model import NO_RANK, Ints
 from trainlens.sources import Source
 
 BLOCK = 4 << 20  # bytes read at once: what is made of them still fits the caches
+SLACK = 4096
 LONGEST = 16 << 20  # bytes of one line; longer ones (progress bars without any newline) are cut at a carriage return
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -46,18 +47,49 @@ CLOCK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines. `line` numbers the first one (from 1), `end` is the byte of the file behind the last whole line."""
+    """Whole lines. `line` numbers the first one (from 1), `end` is the byte of the file behind the last whole line.
 
-    text: bytes
+    SLACK bytes follow the text in `padded`, so that wide windows may begin in its last line.
+    """
+
+    padded: bytes
     line: int
     end: int
     ends: Ints  # where the line ends stand in the text
     torn: bool  # the last line has no end yet: the log may be live, or its tail is lost
 
     @property
+    def text(self) -> bytes:
+        return self.padded[:-SLACK]
+
+    @property
     def count(self) -> int:
         """The number of whole lines."""
         return len(self.ends)
+
+
+class BlockLines:
+    """The whole lines of a block, and which of them have been read by column: `taken`."""
+
+    def __init__(self, block: Block) -> None:
+        self.text = block.padded
+        self.buffer = np.frombuffer(self.text, np.uint8)
+        self.ends = block.ends
+        self.starts = np.empty_like(self.ends)
+        self.starts[:1], self.starts[1:] = 0, self.ends[:-1] + 1
+        self.taken = np.zeros(len(self.ends), np.bool_)
+
+    def line(self, row: int) -> bytes:
+        return self.text[self.starts[row] : self.ends[row]]
+
+    def left(self, without: Ints | None = None) -> tuple[bytes, Ints]:
+        """The lines that were not taken, nor are among `without`, as one text; and which they are."""
+        free = ~self.taken
+        if without is not None:
+            free[without] = False
+        rows = np.flatnonzero(free)
+        spans = zip(self.starts[rows].tolist(), (self.ends[rows] + 1).tolist(), strict=True)
+        return b"".join([self.text[start:end] for start, end in spans]), rows
 
 
 def encoding(head: bytes) -> tuple[str, int]:
@@ -88,21 +120,28 @@ def blocks(source: Source, start: int = 0, line: int = 1, size: int = BLOCK) -> 
             left += fresh
             continue
         cut = cut or fresh.rfind(b"\r") + 1 or len(fresh)
-        text, left = b"".join((left, memoryview(fresh)[:cut])), fresh[cut:]
-        ends = _newlines(np.frombuffer(text, np.uint8))
-        yield Block(text, line, end - len(left), ends, torn=False)
+        padded, left = b"".join((left, memoryview(fresh)[:cut], bytes(SLACK))), fresh[cut:]
+        ends = newlines(np.frombuffer(padded, np.uint8))
+        yield Block(padded, line, end - len(left), ends, torn=False)
         line += len(ends)
     if left:
-        yield Block(left, line, end - len(left), np.empty(0, np.int64), torn=True)
+        yield Block(left + bytes(SLACK), line, end - len(left), np.empty(0, np.int64), torn=True)
 
 
-def _newlines(buffer: NDArray[np.uint8]) -> Ints:
+def newlines(buffer: NDArray[np.uint8]) -> Ints:
     """The places of all newlines; eight bytes at a time are passed over."""
     hits = buffer == 10
     whole = len(hits) // 8 * 8
-    words = np.flatnonzero(hits[:whole].view(np.uint64))
-    inside, bit = np.nonzero(hits[:whole].reshape(-1, 8)[words])
-    ends: Ints = words[inside] * 8 + bit
+    words = hits[:whole].view("<u8")
+    at = np.flatnonzero(words != 0)
+    words = words[at]
+    # one newline in a word: its byte tells by the exponent of the number that the word is
+    ends = at * 8 + ((words.astype(np.float64).view(np.int64) >> 52) - 1023 >> 3)
+    several = np.flatnonzero(words & (words - np.uint64(1)))
+    if len(several):
+        inside, bit = np.nonzero(words[several].view(np.uint8).reshape(-1, 8))
+        ends = np.concatenate([np.delete(ends, several), at[several][inside] * 8 + bit])
+        ends.sort(kind="stable")
     return np.concatenate([ends, np.flatnonzero(hits[whole:]) + whole]).astype(np.int64)
 
 

@@ -8,17 +8,16 @@ Whatever does not fit, down to a single row with an odd character, is left for t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainlens.model import Floats, Ints
 from trainlens.parsers._digit_columns import Bytes, Number, Words, number_at, seconds_of_day, values_of
-from trainlens.parsers._lines import Block, clock, plain
+from trainlens.parsers._lines import BlockLines, clock
 from trainlens.parsers._megatron_lines import RECORD, fields
 from trainlens.parsers._text_page import Columns
-from trainlens.parsers._text_reader import Rest
 
 SHORTEST = 64  # bytes of a line worth a look
 FEWEST = 8  # rows of one layout worth the arithmetic
@@ -37,45 +36,17 @@ class _Layout:
     second_digits: int = 0  # after the point
 
 
-def take(block: Block) -> Rest | None:
-    """The records that have a layout as columns, all other lines for reading one by one; None without any record."""
-    text = block.text
-    if text.find(b"iteration ") < 0:
-        return None
-    buffer = np.frombuffer(text, np.uint8)
-    ends = block.ends
-    if not len(ends):
-        return None
-    starts = np.empty_like(ends)
-    starts[0], starts[1:] = 0, ends[:-1] + 1
-    found = _Found(np.zeros(len(ends), np.bool_))
-    for length, rows in _by_length(buffer, starts, ends):
-        found.add_length(buffer, starts, rows, length)
-    if not found.parts:
-        return None
-    columns, total = found.columns(block.line)
-    return _rest(block, starts, ends, found.taken, columns, total)
+def take(lines: BlockLines, first: int) -> tuple[Columns, int] | None:
+    """The records that have a layout, as columns, and how many steps are planned; None without any such record.
 
-
-def _rest(block: Block, starts: Ints, ends: Ints, taken: NDArray[np.bool_], columns: Columns, total: int) -> Rest:
-    at = np.flatnonzero(~taken)
-    pieces = [block.text[start:end] for start, end in zip(starts[at].tolist(), ends[at].tolist(), strict=True)]
-    places: list[int] = at.tolist()
-    if block.torn:
-        pieces.append(block.text[int(ends[-1]) + 1 :])
-        places.append(len(ends))
-    lines = plain(b"\n".join(pieces).decode("utf-8", "replace")).split("\n") if pieces else []
-    rows = columns.line - block.line
-    before = np.searchsorted(rows, np.array(places, np.int64)) - 1
-    news = np.flatnonzero(np.diff(before, prepend=-1))
-    step: list[int | None] = [None] * len(places)
-    time: list[float | None] = [None] * len(places)
-    for place, row in zip(news.tolist(), before[news].tolist(), strict=True):
-        step[place] = int(columns.step[row])
-        if columns.time is not None and not np.isnan(columns.time[row]):
-            time[place] = float(columns.time[row])
-    follows = {place for place in places if place and place <= len(taken) and taken[place - 1]}
-    return Rest(lines, places, step, time, columns, total, follows, bool(taken[-1]) and not block.torn)
+    `first` is the number of the block's first line.
+    """
+    if lines.text.find(b"iteration ") < 0 or not len(lines.ends):
+        return None
+    found = _Found(lines.taken)
+    for length, rows in _by_length(lines.buffer, lines.starts, lines.ends):
+        found.add_length(lines.buffer, lines.starts, rows, length)
+    return found.columns(first) if found.parts else None
 
 
 def _by_length(buffer: Bytes, starts: Ints, ends: Ints) -> list[tuple[int, Ints]]:
@@ -101,8 +72,6 @@ class _Found:
 
     def add_length(self, buffer: Bytes, starts: Ints, rows: Ints, length: int) -> None:
         width = -(-length // 8) * 8
-        if int(starts[rows[-1]]) + width > len(buffer):
-            rows = rows[:-1]
         if len(rows) < FEWEST:
             return
         windows = np.ndarray((len(buffer) - width + 1,), f"V{width}", buffer, 0, (1,))
@@ -112,17 +81,20 @@ class _Found:
                 return
             layout = _layout(table[0, :length].tobytes())
             # a line that is no record: neither are those that begin alike
-            alike = (table[:, :24] == table[0, :24]).all(axis=1) if layout is None else _alike(table, layout)
+            alike, differs = _beginning_alike(table) if layout is None else _alike(table, layout)
             mine, at = (table, rows) if alike is None else (table[alike], rows[alike])
             if layout is not None and len(at) >= FEWEST:
-                self._add(mine, at, layout)
+                self._add(mine, at, layout, _differing(mine) if differs is None else differs)
             if alike is None:
                 return
             table, rows = table[~alike], rows[~alike]
 
-    def _add(self, table: Bytes, rows: Ints, layout: _Layout) -> None:
+    def _add(self, table: Bytes, rows: Ints, layout: _Layout, differs: Bytes) -> None:
         bad = np.zeros(len(rows), np.uint64)
-        values = [values_of(table, number, bad) for number in layout.numbers]
+        values = [
+            values_of(table, number if differs[number.begin : number.last].any() else _same(table, number), bad)
+            for number in layout.numbers
+        ]
         time = _times(table, layout, bad)
         if bad.any():
             good = bad == 0
@@ -205,14 +177,34 @@ def _layout(line: bytes) -> _Layout | None:
     return _Layout(tuple(numbers), fixed.view(np.uint64), int(record[2]), date, hour, digits)
 
 
-def _alike(table: Bytes, layout: _Layout) -> NDArray[np.bool_] | None:
-    """Which rows agree with the first in all fixed bits; None: all of them."""
+def _beginning_alike(table: Bytes) -> tuple[NDArray[np.bool_], None]:
+    return (table[:, :24] == table[0, :24]).all(axis=1), None
+
+
+def _alike(table: Bytes, layout: _Layout) -> tuple[NDArray[np.bool_] | None, Bytes | None]:
+    """Which rows agree with the first in all fixed bits (None: all of them), and then which bits of them differ."""
+    differs = _differing(table)
     words = table.view(np.uint64)
-    ones, zeros = _fold(np.bitwise_or, words), _fold(np.bitwise_and, words)
-    if not ((ones ^ zeros) & layout.fixed).any():
-        return None
+    if not (differs.view(np.uint64) & layout.fixed).any():
+        return None, differs
     equal: NDArray[np.bool_] = (((words ^ words[0]) & layout.fixed) == 0).all(axis=1)
-    return equal
+    return equal, None
+
+
+def _differing(table: Bytes) -> Bytes:
+    """The bits in which the rows differ from each other."""
+    words = table.view(np.uint64)
+    found: Words = _fold(np.bitwise_or, words) ^ _fold(np.bitwise_and, words)
+    return found.view(np.uint8)
+
+
+def _same(table: Bytes, number: Number) -> Number:
+    """A number that is the same in all rows."""
+    text = table[0, number.begin : number.last].tobytes()
+    if number.constant is not None or not text.strip():
+        return number
+    value = float(text)
+    return replace(number, constant=-value if number.negative else value)
 
 
 def _fold(together: np.ufunc, words: Words) -> Words:

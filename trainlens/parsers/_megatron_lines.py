@@ -1,7 +1,7 @@
-"""Lines of the Megatron family, one at a time: iteration records, validation, timers, memory, the list of arguments.
+"""Lines of the Megatron family, one at a time: iteration records and validation; the rest is in `_megatron_tables`.
 
-Written by training_log, evaluate_and_print_results and timers.py of
-https://github.com/NVIDIA/Megatron-LM (megatron/training/training.py, megatron/core/timers.py) and its many forks.
+Written by training_log and evaluate_and_print_results of https://github.com/NVIDIA/Megatron-LM
+(megatron/training/training.py) and its many forks.
 """
 
 from __future__ import annotations
@@ -9,22 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from trainlens.model import Event, Place, Value
+from trainlens.model import Event, Place
 from trainlens.parsers._lines import clock, unprefixed
+from trainlens.parsers._megatron_tables import FOREIGN, MegatronTables, prefix
 from trainlens.parsers._text_page import Page
 
-RECORD = re.compile(r"(?<!, )\biteration +(\d+)/ *(\d+) +\|")
-_UNIT = re.compile(r"\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*([A-Za-z][\w/]*)\s*\Z")
-_VALIDATION = re.compile(r"\b(validation|test) loss at (?:iteration\s+(\d+)|the end of training)([^|]*)\|")
-_TIMER = re.compile(r"\s+([\w/-]+(?: [\w/-]+)*) \.{2,}: \(?([\d.]+)(?:, ([\d.]+)\))?\s*\Z")
-_TIMER_OF_RANKS = re.compile(r"\s+([\w/-]+):\s*\Z")
-_TIMER_OF_RANK = re.compile(r"\s+rank\s+(\d+): ([\d.]+)\s*\Z")
-_MEMORY = re.compile(r"\[Rank (\d+)\] \(after (\d+) iterations\) memory \(MB\) \|([^\[]*)")
-_ARGUMENT = re.compile(r"\s*([A-Za-z_][\w.-]*) \.+ (\S.*?)\s*\Z")
-_PHASE = re.compile(r"\[(before the start of training step|after training is done|exiting program[^\]]*)\] datetime:")
-_SIZES = re.compile(
-    r"(using world size|data-parallel size|tensor-model-parallel size|pipeline-model-parallel size"
-    r"|[Nn]umber of parameters in [\w ]+ in billions|Total number of parameters in billions): +([\d.]+)"
+RECORD = re.compile(r"(?<!, )\biteration +(\d{1,15})/ *(\d{1,15}) +\|")
+_VALIDATION = re.compile(
+    r"\b(validation|valid|test|evaluation)([-_/.\w]*) loss at (?:iteration\s+(\d{1,15})|the end of training)([^|]*)\|"
+)
+_ON = re.compile(r"\bon (?:the )?([\w./-]+)(?: (?:data)?set)?\s*\Z")
+_SPACED = re.compile(r"\s*([A-Za-z](?:[\w./()-]| (?! ))*?)\s+(?=(?:[-+]?\d[\d.]*(?:[eE][-+]?\d+)?|nan|inf)\s*\Z)")
+_VALUE_WITH_UNIT = re.compile(
+    r"\s*([-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z%][\w/%]*)?\s*\Z"
 )
 
 Field = tuple[str, int, int]  # tag, and where its value stands in the line
@@ -34,11 +31,34 @@ def fields(line: str, start: int) -> tuple[list[Field], int]:
     """The `key: value |` fields from `start` on, and where what is left begins: a field that was cut off or wrapped."""
     found = []
     while (bar := line.find("|", start)) >= 0:
-        colon = line.rfind(":", start, bar)
-        if colon >= 0:
-            found.append((" ".join(line[start:colon].split()), colon + 1, bar))
+        if (field := _field(line, start, bar)) is not None:
+            found.append(field)
         start = bar + 1
     return found, start
+
+
+def _field(line: str, start: int, end: int) -> Field | None:
+    """`key: value`; the first Megatron wrote `key value`. None where neither stands."""
+    colon = line.rfind(":", start, end)
+    if colon >= 0:
+        return " ".join(line[start:colon].split()), colon + 1, end
+    spaced = _SPACED.match(line[start:end]) if end - start < 200 else None
+    return (" ".join(spaced[1].split()), start + spaced.end(), end) if spaced else None
+
+
+def number(text: str) -> tuple[float, str] | None:
+    """A value and the unit behind it: "1.5E+00", "212.5 ms", "12,345", "45.3%"; None for anything else."""
+    try:
+        return float(text), ""
+    except ValueError:
+        found = _VALUE_WITH_UNIT.match(text)
+    return (float(found[1].replace(",", "")), found[2] or "") if found else None
+
+
+def _begins_with_field(text: str) -> bool:
+    end = text.find("|")
+    field = _field(text, 0, end) if end >= 0 else None
+    return field is not None and number(text[field[1] : end]) is not None
 
 
 class MegatronLines:
@@ -49,31 +69,42 @@ class MegatronLines:
         self.records = 0
         self.open = 0  # the number of the line that a wrapped record may go on in
         self.dangling = ""  # what the line before left of a field
-        self._arguments = False
-        self._timers = 0  # the line that the paragraph of timers may go on in
-        self._timer = ""
+        self.tables = MegatronTables(page)
+        self._of = ""  # the prefix of the rank that printed the last record
+        self._passed = 0  # lines of other ranks behind it
+        self._wrapped = False  # it went on in a second line
 
     def read(self, line: str, *, torn: bool = False) -> bool:
         """Whether the line is one of Megatron's. `torn`: it has no end yet, what no bar closes is not believed."""
         page = self.page
         if "|" in line:
             if "iteration" in line and (found := RECORD.search(line)):
+                if self.open == page.line and self.dangling:
+                    self._apart(line)
                 self._record(line, found)
                 return True
-            if "(ms) |" in line and self._timer_line(line, torn):
+            if self.tables.barred(line, torn):
                 return True
-            if "(MB) |" in line and self._memory(line, torn):
-                return True
-            if " loss at " in line and self._validation(line):
+            if " loss at " in line and self._validation(line, torn):
                 return True
             if self.open == page.line and self._goes_on(line):
                 return True
-        if not torn and (self._timers == page.line or " ." in line or "..." in line):
-            return self._dotted(line)
-        if line.endswith(("(ms):", "(ms): ")):
-            self._timers = page.line + 1
-            return True
-        return self._phase(line)
+        if self.open == page.line and self.dangling:
+            self._apart(line)
+        return self.tables.read(line, torn)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the line to be read, even without a bar, may belong to what stands before it."""
+        return self.page.line == self.tables.next or (self.page.line == self.open and bool(self.dangling))
+
+    def behind_record(self) -> None:
+        """The line to be read stands right behind a record that was read by column: it may go on there."""
+        self.open, self.dangling, self._of, self._wrapped = self.page.line, "", "", False
+
+    def behind_table(self, before: str) -> None:
+        """The line to be read stands right behind a paragraph of timers, or inside of it: `before` is its last line."""
+        self.tables.goes_on(before)
 
     # ---- records -------------------------------------------------------------------------------------------------
 
@@ -88,144 +119,71 @@ class MegatronLines:
             if not following:
                 break
             found = following
-        self.open = self.page.line + 1
+        self.open, self._of, self._passed, self._wrapped = self.page.line + 1, prefix(line), 0, False
 
     def _fields(self, line: str, start: int) -> None:
         found, rest = fields(line, start)
         said: set[str] = set()
         for tag, begin, end in found:
-            text = line[begin:end]
-            try:
-                value = float(text)
-            except ValueError:
-                unit = _UNIT.match(text)
-                if not unit:
-                    continue
-                tag, value = f"{tag} ({unit[2]})", float(unit[1])
+            if (value := number(line[begin:end])) is None:
+                continue
+            tag = f"{tag} ({value[1]})" if value[1] else tag
             if tag and tag not in said:
                 said.add(tag)
-                self.page.point(tag, value)
+                self.page.point(tag, value[0])
         self.dangling = line[rest:].strip()
 
     def _goes_on(self, line: str) -> bool:
         """The rest of a wrapped record: the line right behind it, with a field left open or closed by a bar itself."""
         _, rest = unprefixed(line)
-        if not self.dangling and not rest.rstrip().endswith("|"):
+        if self.dangling and prefix(line) not in ("", self._of):
+            return False
+        if not self.dangling and not rest.rstrip().endswith("|") and not (self._wrapped and _begins_with_field(rest)):
             return False
         self._fields(f"{self.dangling} {rest.lstrip()}", 0)
-        self.open = self.page.line + 1
+        self.open, self._wrapped = self.page.line + 1, True
         return True
 
-    def _validation(self, line: str) -> bool:
+    def _apart(self, line: str) -> None:
+        """A line that does not go on with the record behind which it stands: of another rank, or the record has ended.
+
+        Its last field then had no bar behind it.
+        """
+        if self._passed < FOREIGN and prefix(line) != self._of and prefix(line):
+            self.open, self._passed = self.open + 1, self._passed + 1
+            return
+        page, (dangling, self.dangling) = self.page, (self.dangling, "")
+        field = _field(dangling, 0, len(dangling))
+        value = number(dangling[field[1] :]) if field else None
+        if field and value and field[0]:
+            line_of_page, page.line = page.line, page.line - 1 - self._passed
+            page.point(f"{field[0]} ({value[1]})" if value[1] else field[0], value[0])
+            page.line = line_of_page
+
+    def _validation(self, line: str, torn: bool) -> bool:
+        """Of one data set or several: `validation loss at iteration 100 on NAME | …`, `validation-NAME loss at …`."""
         found = _VALIDATION.search(line)
         if not found:
             return False
         page = self.page
         page.time = clock(line)
-        split = "test" if found[1] == "test" or "test" in found[3] else "validation"
-        step = int(found[2]) if found[2] else page.step
-        pairs, _ = fields(line, found.end())
-        for key, begin, end in pairs:
-            try:
-                value = float(line[begin:end])
-            except ValueError:
-                continue
-            page.point(f"{split} {key.removesuffix(' value')}", value, step=step)
+        split = "test" if found[1] == "test" or re.search(r"\btest\b", found[4]) else "validation"
+        named = _ON.search(found[4])
+        if named and named[1] not in ("test", "validation", "valid"):
+            split = f"{split}-{named[1]}"
+        elif found[2]:
+            split += found[2]
+        step = int(found[3]) if found[3] else page.step
+        pairs, rest = fields(line, found.end())
+        if not torn and (last := _field(line, rest, len(line))) is not None:
+            pairs.append(last)
+        values = [(key, number(line[begin:end])) for key, begin, end in pairs]
+        for key, value in values:
+            if value is not None:
+                page.point(f"{split} {key.removesuffix(' value')}", value[0], step=step)
         if pairs:
             page.events.append(Event("evaluation", line.strip(), step, page.time, place=Place(page.name, page.line)))
         return True
-
-    # ---- timers, memory ------------------------------------------------------------------------------------------
-
-    def _timer_line(self, line: str, torn: bool) -> bool:
-        """`time (ms) | forward: 0.00 | backward: 0.00`: before the first iteration they time the start-up."""
-        head, _, rest = line.partition("(ms) |")
-        if not head.rstrip().endswith("time"):
-            return False
-        page = self.page
-        page.time = clock(head)
-        for part in _closed(rest, torn):
-            name, colon, text = part.rpartition(":")
-            try:
-                value = float(text)
-            except ValueError:
-                continue
-            if colon and page.step is not None:
-                page.point(f"timers/{name.strip()}", value)
-            elif colon:
-                page.fact(f"timers/{name.strip()} (ms)", value)
-        return True
-
-    def _memory(self, line: str, torn: bool) -> bool:
-        found = list(_MEMORY.finditer(line))
-        for at, record in enumerate(found):
-            for part in _closed(record[3], torn and at == len(found) - 1):
-                name, _, text = part.rpartition(":")
-                try:
-                    value = float(text)
-                except ValueError:
-                    continue
-                self.page.point(f"memory/{name.strip()} (MB)", value, rank=int(record[1]), step=int(record[2]))
-        return bool(found)
-
-    def _dotted(self, line: str) -> bool:
-        """Lines with leaders: one timer of a paragraph, or one argument of the list that a run begins with."""
-        page = self.page
-        _, rest = unprefixed(line)
-        if self._timers == page.line:
-            self._timers += 1
-            if found := _TIMER.match(rest):
-                self._timer_values(found[1], found[2], found[3])
-                return True
-            if found := _TIMER_OF_RANKS.match(rest):
-                self._timer = found[1]
-                return True
-            if self._timer and (found := _TIMER_OF_RANK.match(rest)) and page.step is not None:
-                page.point(f"timers/{self._timer}", float(found[2]), rank=int(found[1]))
-                return True
-            self._timers, self._timer = 0, ""
-        if "---" in rest and "arguments ---" in rest:
-            self._arguments = "end of" not in rest
-            return True
-        if found := _ARGUMENT.match(rest):
-            name, text = found.groups()
-            if (self._arguments or f"{name} ..." in rest) and " ..." not in text and text[0] != "[":
-                page.fact(name, typed(text))
-            return True
-        return self._phase(line)
-
-    def _timer_values(self, name: str, low: str, high: str | None) -> None:
-        page = self.page
-        if page.step is None:
-            page.fact(f"timers/{name} (ms)", float(high or low))
-        elif high is None:
-            page.point(f"timers/{name}", float(low))
-        else:
-            page.point(f"timers/{name}/min", float(low))
-            page.point(f"timers/{name}/max", float(high))
-
-    # ---- the rest ------------------------------------------------------------------------------------------------
-
-    def _phase(self, line: str) -> bool:
-        if "arguments ---" in line:
-            self._arguments = "end of" not in line
-            return True
-        if "] datetime:" in line and (found := _PHASE.search(line)):
-            page = self.page
-            kind = "run-start" if found[1].startswith("before") else "run-end"
-            said = Event(
-                "run-start" if kind == "run-start" else "run-end",
-                line.strip(),
-                page.step,
-                clock(line, 200),
-                place=Place(page.name, page.line),
-            )
-            page.events.append(said)
-            return True
-        if " in billions" in line or "world size:" in line:
-            for name, text in _SIZES.findall(line):
-                self.page.fact(name.removeprefix("using ").replace("-", "_").replace(" ", "_"), typed(text))
-        return False
 
     # ---- going on later ------------------------------------------------------------------------------------------
 
@@ -234,33 +192,14 @@ class MegatronLines:
             "records": self.records,
             "open": self.open,
             "dangling": self.dangling,
-            "arguments": self._arguments,
-            "timers": self._timers,
-            "timer": self._timer,
+            "of": self._of,
+            "passed": self._passed,
+            "wrapped": self._wrapped,
+            "tables": self.tables.state(),
         }
 
     def restore(self, state: Mapping[str, object]) -> None:
-        self.records = int(str(state["records"]))
-        self.open, self._timers = int(str(state["open"])), int(str(state["timers"]))
-        self.dangling, self._timer = str(state["dangling"]), str(state["timer"])
-        self._arguments = bool(state["arguments"])
-
-
-def _closed(text: str, torn: bool) -> list[str]:
-    """The parts between bars; the last one of a torn line may be cut off and is left out."""
-    parts = text.split("|")
-    return parts[:-1] if torn else parts
-
-
-def typed(text: str) -> Value:
-    """The value that a printed argument has: a bool or a number where it looks like one."""
-    if text in ("True", "False"):
-        return text == "True"
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return text
+        self.records, self.open, self._passed = (int(str(state[name])) for name in ("records", "open", "passed"))
+        self.dangling, self._of, self._wrapped = str(state["dangling"]), str(state["of"]), bool(state["wrapped"])
+        tables = state["tables"]
+        self.tables.restore(tables if isinstance(tables, dict) else {})

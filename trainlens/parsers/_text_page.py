@@ -105,21 +105,25 @@ class Page:
         """All since the last flush; `columns` are points of the same block that were read another way."""
         yield from self.facts
         fast = dict(self._fast(columns)) if columns is not None else {}
+        orders: Orders = {}
         for key in dict.fromkeys((*fast, *self._parts, *self._columns)):
             parts = [*fast.get(key, ()), *self._parts.get(key, ())]
             if key in self._columns:
                 parts.append(_points(*key, self._columns[key]))
-            points = parts[0] if len(parts) == 1 else _merged(parts)
+            points = parts[0] if len(parts) == 1 else _merged(parts, orders)
             if len(points.value):
                 yield self._counted(points)
         yield from self.events
         self._columns, self._parts, self.facts, self.events = {}, {}, [], []
 
     def _fast(self, columns: Columns) -> Iterator[tuple[Key, list[Points]]]:
+        subsets: dict[int, tuple[Ints, Floats | None, Ints]] = {}
         for tag, (value, rows) in columns.value.items():
             step, time, line = columns.step, columns.time, columns.line
             if rows is not None:
-                step, time, line = step[rows], None if time is None else time[rows], line[rows]
+                if id(rows) not in subsets:
+                    subsets[id(rows)] = step[rows], None if time is None else time[rows], line[rows]
+                step, time, line = subsets[id(rows)]
             yield (tag, NO_RANK), [Points(tag, step, value, time, NO_RANK, line)]
 
     def _counted(self, points: Points) -> Points:
@@ -194,14 +198,32 @@ def _points(tag: str, rank: int, column: _Column) -> Points:
     return Points(tag, steps, np.array(column.value, np.float64), time, rank, np.array(column.line, np.int64))
 
 
-def _merged(parts: Sequence[Points]) -> Points:
-    """Points of one tag that were read in several ways, in the order of the log."""
+Orders = dict[tuple[int | bytes, ...], tuple[Ints | None, Ints, Floats | None, Ints]]
+
+
+def _merged(parts: Sequence[Points], orders: Orders) -> Points:
+    """Points of one tag that were read in several ways, in the order of the log; tags of the same rows share arrays."""
+    key = tuple(_same(part.origin) for part in parts)
+    if key not in orders:
+        orders[key] = _order(parts)
+    order, step, time, line = orders[key]
+    value = np.concatenate([part.value for part in parts])
+    return Points(parts[0].tag, step, value if order is None else value[order], time, parts[0].rank, line)
+
+
+def _same(lines: Ints | None) -> int | bytes:
+    """What tells lines from others within a flush; arrays of columns are shared, those of single lines are short."""
+    return id(lines) if lines is None or len(lines) > 64 else lines.tobytes()
+
+
+def _order(parts: Sequence[Points]) -> tuple[Ints | None, Ints, Floats | None, Ints]:
+    """How to sort parts by their lines (None: they are sorted), and their steps, times and lines in that order."""
     line = np.concatenate([part.origin for part in parts if part.origin is not None])
     step = np.concatenate([np.zeros(len(part.value), np.int64) if part.step is None else part.step for part in parts])
-    value, time = np.concatenate([part.value for part in parts]), None
+    time = None
     if any(part.time is not None for part in parts):
         time = np.concatenate([np.full(len(part.value), np.nan) if part.time is None else part.time for part in parts])
-    if bool((np.diff(line) < 0).any()):
-        order = np.argsort(line, kind="stable")
-        line, step, value, time = line[order], step[order], value[order], None if time is None else time[order]
-    return Points(parts[0].tag, step, value, time, parts[0].rank, line)
+    if not bool((np.diff(line) < 0).any()):
+        return None, step, time, line
+    order = np.argsort(line, kind="stable")
+    return order, step[order], None if time is None else time[order], line[order]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trainlens.model import Batch, Checkpoint, Event, Fact, Ints, Points
-from trainlens.parsers import _deepspeed_lines
-from trainlens.parsers._lines import Block, blocks, encoding, plain
+from trainlens.model import Batch, Checkpoint, Event, Fact, Floats, Ints, Points
+from trainlens.parsers import _deepspeed_columns, _megatron_columns, _timer_columns
+from trainlens.parsers._deepspeed_lines import DeepSpeedLines
+from trainlens.parsers._lines import Block, BlockLines, blocks, encoding, plain
 from trainlens.parsers._megatron_lines import MegatronLines
 from trainlens.parsers._pair_lines import PairLines
 from trainlens.parsers._shapes import Rows
@@ -18,28 +20,15 @@ from trainlens.parsers._text_events import EventLines, marked
 from trainlens.parsers._text_page import Columns, Page
 from trainlens.sources import Source
 
-
-@dataclass(slots=True)
-class Rest:
-    """What a fast reading left of a block: lines, their places in the block, the step reached there where it is new."""
-
-    lines: list[str]
-    at: Iterable[int]
-    step: Iterable[int | None]
-    time: Iterable[float | None]  # of that step, where it is new
-    columns: Columns
-    total: int | None = None  # how many steps are planned, when the fast reading learnt it
-    follows: Container[int] = ()  # places right behind a record that was read fast: it may be wrapped and go on there
-    closes: bool = False  # the last line of the block is such a record
-
-
 FIRST_STRETCH, STRETCH = 64, 1 << 13  # lines
+DULL = 1 << 12  # lines remembered: warnings come again and again
 
-Fast = Callable[[Block], Rest | None]
+Reached = tuple[Ints, Ints, Floats]  # lines that were read by column: their places, steps, and times (NaN: unknown)
+NOWHERE: Reached = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
-def read(source: Source, since: Checkpoint | None, *, pairs: bool = True, fast: Fast | None = None) -> Iterator[Batch]:
-    """All that a text log says. `pairs`: also lines of trainers nobody knows; `fast` takes the lines it can first."""
+def read(source: Source, since: Checkpoint | None, *, pairs: bool = True) -> Iterator[Batch]:
+    """All that a text log says. `pairs`: also lines of trainers nobody knows."""
     reader = _Reader(source, pairs)
     start, line = 0, 1
     if since is not None:
@@ -49,7 +38,7 @@ def read(source: Source, since: Checkpoint | None, *, pairs: bool = True, fast: 
     before: dict[str, object] | None = None  # where a line without an end was begun, which is read again later
     for block in blocks(source, start, line):
         before = copy.deepcopy(reader.state()) if block.torn else None
-        found = reader.block(block, fast)
+        found = reader.block(block)
         yield from found if since is None or block.line != line else _fresh(found, line, since)
         if not block.torn:
             end, following = block.end, block.line + block.count
@@ -78,93 +67,148 @@ class _Reader:
     def __init__(self, source: Source, pairs: bool) -> None:
         self.page = Page(source.name, "loss" if "loss" in str(source.path).lower() else "value")
         self.megatron = MegatronLines(self.page)
+        self.deepspeed = DeepSpeedLines(self.page)
         self.pairs = PairLines(self.page)
         self.events = EventLines(self.page)
         self._with_pairs = pairs
         self.torn: dict[str, int] = {}  # how much was told of a line without an end
+        self._dull: set[str] = set()  # lines that said nothing and would say nothing again
 
-    def block(self, block: Block, fast: Fast | None) -> Iterator[Points | Event | Fact]:
-        """All that one block says. Where lines were taken by column, the other ones are told the step reached there."""
+    def block(self, block: Block) -> Iterator[Points | Event | Fact]:
+        """All that one block says: what has columns by column, all other lines one by one, told the step reached."""
         page = self.page
-        rest = fast(block) if fast is not None else None
-        last = block.count if block.torn else -1
-        if rest is None:
-            self._all(block, last)
-            columns = None
+        self._lines = lines = BlockLines(block)
+        columns, reached = self._by_column(block, lines)
+        if not lines.taken.any():
+            text, places = block.text, np.arange(block.count + 1)
         else:
-            columns = rest.columns
-            self.megatron.records += len(columns.step)
-            self._rest(block, rest, last)
-        self.torn = page.told_at(block.line + last) if block.torn else {}
+            text, places = lines.left()
+            places = np.append(places, block.count)
+        left = plain(text.decode("utf-8", "replace")).split("\n")
+        if not left[-1]:
+            left.pop()
+        start, size = 0, STRETCH if page.shapes.known else FIRST_STRETCH
+        while start < len(left):
+            some, end = left[start : start + size], start + size
+            until = int(places[end]) if end < len(left) else block.count + 1
+            begin = int(places[start]) if start else 0
+            self._stretch(some, places[start : start + len(some)], block, _between(reached, begin, until))
+            start, size = end, min(4 * size, STRETCH)
+        self._closing(block, columns, reached, int(places[len(left) - 1]) if left else -1)
+        self.torn = page.told_at(block.line + block.count) if block.torn else {}
         yield from page.flush(columns)
 
-    def _rest(self, block: Block, rest: Rest, last: int) -> None:
-        page, of_interest = self.page, marked(rest.lines)
-        lines = zip(rest.lines, rest.at, rest.step, rest.time, strict=True)
-        for place, (line, at, step, time) in enumerate(lines):
-            page.line = block.line + at
-            if step is not None:
-                page.step, page.time = step, time
-            if at in rest.follows:
-                self.megatron.open, self.megatron.dangling = page.line, ""
-            self._line(line, place in of_interest, torn=at == last)
-        if not rest.lines or int(rest.columns.line[-1]) > page.line:  # the block ends with records read by column
-            page.at_step(int(rest.columns.step[-1]), rest.total)
-            if rest.columns.time is not None:
-                page.time = float(rest.columns.time[-1])
-        else:
-            page.at_step(int(rest.columns.step[-1]) if page.step is None else page.step, rest.total)
-        if rest.closes:
-            self.megatron.open, self.megatron.dangling = int(rest.columns.line[-1]) + 1, ""
+    def _by_column(self, block: Block, lines: BlockLines) -> tuple[Columns | None, Reached]:
+        page, first = self.page, block.line
+        found = _megatron_columns.take(lines, first)
+        columns = found[0] if found else None
+        rows: list[Rows] = []
+        self._records = self._tables = lines.taken[:0]
+        if found and columns is not None:
+            self.megatron.records += len(columns.step)
+            self.planned = found[1]
+            self._records = lines.taken.copy()
+            rows, self._tables = _timer_columns.take(lines, columns, first)
+        for one in rows:
+            page.rows(one, first)
+        parts = [] if columns is None else [(columns.line - first, columns.step, columns.time)]
+        if self.deepspeed.seen or first == 1:
+            for one in _deepspeed_columns.take(lines, first, self.deepspeed):
+                page.rows(one, first)
+                parts.append((one.at, one.step, one.time))
+        return columns, _in_order(parts)
 
-    def _all(self, block: Block, last: int) -> None:
-        """A block without records of Megatron: in stretches, so that shapes learnt in one serve in the next."""
-        lines = plain(block.text.decode("utf-8", "replace")).split("\n")
-        if not lines[-1]:
-            lines.pop()
-        start, size = 0, STRETCH if self.page.shapes.known else FIRST_STRETCH
-        while start < len(lines):
-            self._stretch(lines[start : start + size], block.line + start, last - start)
-            start, size = start + size, min(4 * size, STRETCH)
-
-    def _stretch(self, lines: list[str], first: int, last: int) -> None:
-        page = self.page
-        torn = [lines.pop()] if 0 <= last == len(lines) - 1 else []
+    def _stretch(self, lines: list[str], places: Ints, block: Block, reached: Reached) -> None:
+        """Lines that were not read by column yet; shapes learnt in one stretch serve in the next."""
+        page, last = self.page, block.count
+        torn = [lines.pop()] if block.torn and int(places[len(lines) - 1]) == last else []
         taken = page.shapes.take(lines)
         if taken:
-            at, step = _in_order(taken)
             for rows in taken:
-                page.rows(rows, first)
-            others = np.ones(len(lines), np.bool_)
-            others[at] = False
-            places = np.flatnonzero(others)
-            before = np.searchsorted(at, places) - 1
-            news = np.diff(before, prepend=-1) != 0
-            steps = [int(step[row]) if new else None for row, new in zip(before.tolist(), news.tolist(), strict=True)]
-            slow = [lines[place] for place in places.tolist()]
-        else:
-            places, steps, slow = np.arange(len(lines)), [None] * len(lines), lines
-        of_interest = marked(slow)
-        for number, (line, place, reached) in enumerate(zip(slow, places.tolist(), steps, strict=True)):
-            page.line = first + place
-            if reached is not None:
-                page.step = reached
-            self._line(line, number in of_interest, torn=False)
-        if taken and (not len(places) or at[-1] > places[-1]):
-            page.at_step(int(step[-1]))
+                rows.at = places[rows.at]
+                page.rows(rows, block.line)
+            reached = _in_order([reached, *((rows.at, rows.step, rows.time) for rows in taken)])
+            others = ~np.isin(places[: len(lines)], reached[0])
+            lines = [lines[place] for place in np.flatnonzero(others).tolist()]
+            places = places[: len(others)][others]
+        self._one_by_one(lines, places[: len(lines)], block, reached)
         for line in torn:
-            page.line = first + len(lines)
+            page.line = block.line + last
             self._line(line, bool(marked(torn)), torn=True)
 
-    def _line(self, line: str, of_interest: bool, *, torn: bool) -> None:
+    def _one_by_one(self, lines: list[str], places: Ints, block: Block, reached: Reached) -> None:
+        page, at, step, time = self.page, *reached
+        of_interest = self._marked(lines)
+        before = np.searchsorted(at, places) - 1
+        news = set(np.flatnonzero(np.diff(before, prepend=-1) != 0).tolist()) if len(at) else ()
+        follows, inside = (
+            set(places[self._behind(places, taken)].tolist()) if len(taken) else ()
+            for taken in (self._records, self._tables)
+        )
+        for number, (line, place) in enumerate(zip(lines, places.tolist(), strict=True)):
+            page.line = block.line + place
+            if number in news:
+                self._reach(int(step[before[number]]), float(time[before[number]]))
+            if place in follows:
+                self.megatron.behind_record()
+            elif place in inside:
+                self._behind_table(place)
+            self._line(line, number in of_interest)
+        if len(at) and (not len(places) or at[-1] > places[-1]):
+            self._reach(int(step[-1]), float(time[-1]))
+
+    def _marked(self, lines: list[str]) -> set[int]:
+        """Which lines may tell of events; those that said nothing before are not searched again."""
+        if not self._dull:
+            return marked(lines)
+        fresh = [place for place, line in enumerate(lines) if line not in self._dull]
+        found = marked([lines[place] for place in fresh])
+        return {fresh[place] for place in found}
+
+    def _behind(self, places: Ints, taken: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which of the places stand right behind one that was taken."""
+        behind: NDArray[np.bool_] = (places > 0) & taken[np.minimum(places, len(taken)) - 1]
+        return behind
+
+    def _behind_table(self, place: int) -> None:
+        self.megatron.behind_table(self._lines.line(place - 1).decode("utf-8", "replace"))
+
+    def _reach(self, step: int, time: float) -> None:
+        self.page.step, self.page.stepless = step, False
+        self.page.time = None if np.isnan(time) else time
+
+    def _closing(self, block: Block, columns: Columns | None, reached: Reached, last: int) -> None:
+        """The block ends, perhaps with lines read by column: the place in the run that the next block begins at."""
+        page = self.page
+        self.deepspeed.catch_up()
+        if len(reached[0]) and int(reached[0][-1]) > last:
+            self._reach(int(reached[1][-1]), float(reached[2][-1]))
+        if columns is None:
+            return
+        page.at_step(int(reached[1][-1]) if page.step is None else page.step, self.planned)
+        page.line = block.line + block.count
+        if self._records[-1]:
+            self.megatron.behind_record()
+        elif self._tables[-1]:
+            self._behind_table(block.count)
+        page.line -= 1
+
+    def _line(self, line: str, of_interest: bool, *, torn: bool = False) -> None:
+        events, megatron = self.events, self.megatron
+        alone = not of_interest and not torn and megatron.records > 0 and not megatron.waits and not events.busy
+        if alone and line in self._dull:
+            return
+        whole = line
         if line.endswith("\r"):
             line = line[:-1]
-        known = self.megatron.read(line, torn=torn) or _deepspeed_lines.read(line, self.page, torn=torn)
-        if not known and self._with_pairs and not self.megatron.records:
+        known = megatron.read(line, torn=torn) or self.deepspeed.read(line, torn=torn)
+        if not known and self._with_pairs and not megatron.records:
             self.pairs.read(line, torn=torn)
-        if of_interest or self.events.busy:
+        if of_interest or events.busy:
             for part in line.split("\r") if "\r" in line else (line,):
-                self.events.read(part)
+                events.read(part)
+        elif alone and not known and len(self._dull) < DULL and "|" not in line:
+            self._dull.add(whole)
 
     # ---- going on later ------------------------------------------------------------------------------------------
 
@@ -172,6 +216,7 @@ class _Reader:
         return {
             **self.page.state(),
             "megatron": self.megatron.state(),
+            "deepspeed": self.deepspeed.state(),
             "pairs": self.pairs.state(),
             "events": self.events.state(),
         }
@@ -179,14 +224,26 @@ class _Reader:
     def restore(self, state: Mapping[str, object]) -> int:
         """Takes up an earlier reading; the number of the line to go on with."""
         self.page.restore(state)
-        for name, part in (("megatron", self.megatron), ("pairs", self.pairs), ("events", self.events)):
+        for name in ("megatron", "deepspeed", "pairs", "events"):
             held = state[name]
-            part.restore(held if isinstance(held, dict) else {})
+            getattr(self, name).restore(held if isinstance(held, dict) else {})
         return self.page.line
 
 
-def _in_order(taken: list[Rows]) -> tuple[Ints, Ints]:
-    """Places and steps of the rows of several shapes, in the order of the log."""
-    at, step = (np.concatenate([getattr(rows, name) for rows in taken]) for name in ("at", "step"))
+def _in_order(parts: Sequence[tuple[Ints, Ints, Floats | None]]) -> Reached:
+    """Places, steps and times of lines that were read in several ways, in the order of the log."""
+    parts = [part for part in parts if len(part[0])]
+    if not parts:
+        return NOWHERE
+    at, step = (np.concatenate([part[which] for part in parts]) for which in (0, 1))
+    time = np.concatenate([np.full(len(at), np.nan) if time is None else time for at, _, time in parts])
+    if len(parts) == 1:
+        return at, step, time
     order = np.argsort(at, kind="stable")
-    return at[order], step[order]
+    return at[order], step[order], time[order]
+
+
+def _between(reached: Reached, start: int, end: int) -> Reached:
+    """Those that stand from `start` on and before `end`."""
+    low, high = np.searchsorted(reached[0], (start, end))
+    return reached[0][low:high], reached[1][low:high], reached[2][low:high]

@@ -14,7 +14,6 @@ from pathlib import Path
 from trainlens.model import Batch, Checkpoint
 from trainlens.parsers import _text_reader
 from trainlens.parsers._lines import head_text
-from trainlens.parsers._megatron_columns import take
 from trainlens.sources import Source
 
 TELLS_END = True
@@ -38,4 +37,4 @@ def sniff(head: bytes, path: Path) -> float:  # noqa: ARG001
 
 
 def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
-    return _text_reader.read(source, since, fast=take)
+    return _text_reader.read(source, since)

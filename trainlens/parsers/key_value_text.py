@@ -15,7 +15,6 @@ from pathlib import Path
 from trainlens.model import Batch, Checkpoint
 from trainlens.parsers import _text_reader
 from trainlens.parsers._lines import head_text
-from trainlens.parsers._megatron_columns import take
 from trainlens.parsers._pair_lines import PairLines
 from trainlens.parsers._text_events import EventLines, marked
 from trainlens.parsers._text_page import Page
@@ -67,4 +66,4 @@ def _fails(lines: list[str]) -> bool:
 
 
 def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
-    return _text_reader.read(source, since, fast=take)
+    return _text_reader.read(source, since)
