@@ -138,9 +138,28 @@ def test_ranks_are_kept() -> None:
     assert found == {(tag, rank): 3 for tag in ("Loss", "Mem") for rank in range(3)}
 
 
-def test_a_counter_that_begins_again_each_epoch_is_no_step() -> None:
-    text = "".join(f"(epoch: {epoch}, iters: {at}, time: 0.1) G_A: 0.5\n" for epoch in (1, 2) for at in (100, 200))
-    assert door.rows(key_value_text, text)["G_A"] == [(None, 0.5)] * 4
+@pytest.mark.parametrize(
+    ("places", "steps"),
+    [
+        ([(1, 100), (1, 200), (2, 100), (2, 200)], [100, 200, 300, 400]),
+        ([(0, 0), (0, 10), (0, 20), (1, 0), (1, 10), (2, 0)], [0, 10, 20, 30, 40, 50]),
+        ([(1, 1), (1, 101), (2, 1)], [1, 101, 201]),
+        ([(1, 90), (2, 190), (2, 290), (3, 390)], [90, 190, 290, 390]),  # it goes on over the epochs
+        ([(1, 100), (1, 200), (2, 100), (1, 100), (1, 200), (2, 100)], [100, 200, 300, 100, 200, 300]),  # a restart
+        ([(7, 50), (7, 100), (8, 50)], [50, 100, 150]),
+    ],
+)
+@pytest.mark.parametrize(
+    "line",
+    ["(epoch: {0}, iters: {1}, time: 0.1) G_A: 0.5\n", "Epoch: {0}, Batch: {1}, G_A: 0.5, loss: 1.5\n",
+     "epoch {0} batch {1} loss 1.5 G_A 0.5\n", "Epoch: [{0}][{1}]\tloss 1.5 (1.5)\tG_A 0.5 (0.5)\n",
+     "epoch: {0} step: {1}, loss is 1.5, G_A: 0.5\n"],
+)  # fmt: skip
+def test_a_counter_that_begins_again_each_epoch_is_counted_on(
+    line: str, places: list[tuple[int, int]], steps: list[int]
+) -> None:
+    text = "".join(line.format(*place) for place in places)
+    assert door.rows(key_value_text, text)["G_A"] == [(step, 0.5) for step in steps]
 
 
 def test_epochs_are_the_steps_where_nothing_else_is() -> None:

@@ -103,7 +103,7 @@ CONSOLES: list[tuple[str, str, Rows]] = [
             f"INFO - 09/03/20 02:40:21 - 8:31:52 - Epoch: [{epoch}][{at}]\tTime 2.7 (2.6)\tLoss 2.{at} (2.1)\tLr: 0.6\n"
             for epoch, at in ((398, 0), (398, 50), (399, 0))
         ),
-        {"Loss": [(None, 2.0), (None, 2.5), (None, 2.0)], "Lr": [(None, 0.6)] * 3},
+        {"Loss": [(0, 2.0), (50, 2.5), (100, 2.0)], "Lr": [(at, 0.6) for at in (0, 50, 100)]},
     ),
     (
         "fairseq 0.6",

@@ -20,6 +20,7 @@ class Dictionary:
     total: int | None
     values: list[tuple[str, float]]
     closing: bool  # the summary that ends a run of the HF trainer
+    named: str = ""  # the key that the step stood under
 
 
 def dictionary(text: str) -> Dictionary | None:
@@ -31,14 +32,14 @@ def dictionary(text: str) -> Dictionary | None:
     closing = any(key == "train_runtime" for key, _ in entries)
     if not closing and not any(is_metric(key) or key == "epoch" for key, _ in entries):
         return None
-    step, total, values = None, None, []
+    step, total, named, values = None, None, "", []
     for key, value in entries:
         if of_total := _OF_TOTAL.match(value):
             if is_step(key):
-                step, total = int(of_total[1]), int(of_total[2])
+                step, total, named = int(of_total[1]), int(of_total[2]), f"'{key}'"
         elif (number := loose(value)) is not None:
             if is_step(key) and step is None and number == number // 1:
-                step = int(number)
+                step, named = int(number), f"'{key}'"
             else:
                 values.append((key, number))
-    return Dictionary(found.start(), step, total, values, closing)
+    return Dictionary(found.start(), step, total, values, closing, named)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainlens.model import NO_RANK, Ints
+from trainlens.parsers._envelopes import opened
 from trainlens.sources import Source
 
 BLOCK = 4 << 20  # bytes read at once: what is made of them still fits the caches
@@ -68,7 +69,9 @@ def encoding(head: bytes) -> tuple[str, int]:
 def head_text(head: bytes) -> str:
     """The head of a file as clean text, its last line left out where the head may have cut it."""
     name, mark = encoding(head)
-    text = head[mark:].decode(name, "replace").replace("\r\n", "\n").replace("\r", "\n")
+    text = head[mark:].decode(name, "replace")
+    text = opened(text.encode()).decode() if text.lstrip().startswith('{"') else text
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     return plain(text.rpartition("\n")[0] or text)
 
 
@@ -88,12 +91,12 @@ def blocks(source: Source, start: int = 0, line: int = 1, size: int = BLOCK) -> 
             left += fresh
             continue
         cut = cut or fresh.rfind(b"\r") + 1 or len(fresh)
-        text, left = b"".join((left, memoryview(fresh)[:cut])), fresh[cut:]
+        text, left = opened(b"".join((left, memoryview(fresh)[:cut]))), fresh[cut:]
         ends = _newlines(np.frombuffer(text, np.uint8))
         yield Block(text, line, end - len(left), ends, torn=False)
         line += len(ends)
     if left:
-        yield Block(left, line, end - len(left), np.empty(0, np.int64), torn=True)
+        yield Block(opened(left), line, end - len(left), np.empty(0, np.int64), torn=True)
 
 
 def _newlines(buffer: NDArray[np.uint8]) -> Ints:

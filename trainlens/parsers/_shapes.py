@@ -50,6 +50,7 @@ class Shape:
     columns: tuple[tuple[str, str], ...]  # tag and power of ten of each group but the clock's; one of them is STEP
     clock: int  # the number of characters of the clock, which is the first group; 0: none
     rank: int
+    named: str = ""  # what the step is taken from
 
 
 @dataclass(slots=True)
@@ -61,9 +62,10 @@ class Rows:
     time: Floats | None
     values: dict[str, Floats]
     rank: int
+    named: str = ""
 
 
-def shape(line: str, marks: Sequence[Mark], rank: int = NO_RANK) -> Shape | None:
+def shape(line: str, marks: Sequence[Mark], rank: int = NO_RANK, named: str = "") -> Shape | None:
     """The shape of a line; None when a number is written in a way of its own, or the line names no step."""
     marks = sorted(marks, key=lambda mark: mark.begin)
     if sum(mark.tag == STEP for mark in marks) != 1 or len({mark.tag for mark in marks}) < len(marks) - _ignored(marks):
@@ -83,7 +85,7 @@ def shape(line: str, marks: Sequence[Mark], rank: int = NO_RANK) -> Shape | None
             columns.append((mark.tag, mark.power))
         at = mark.end
     pieces.append(re.escape(line[at:]))
-    return Shape("".join(pieces), tuple(columns), len(stamp[0]) if stamp else 0, rank)
+    return Shape("".join(pieces), tuple(columns), len(stamp[0]) if stamp else 0, rank, named)
 
 
 def _ignored(marks: Sequence[Mark]) -> int:
@@ -115,9 +117,9 @@ class Shapes:
         """Whether there is something left to learn."""
         return len(self.known) < MOST and self._attempts < ATTEMPTS
 
-    def learn(self, line: str, marks: Sequence[Mark], rank: int) -> None:
+    def learn(self, line: str, marks: Sequence[Mark], rank: int, named: str = "'step'") -> None:
         self._attempts += 1
-        found = shape(line, marks, rank)
+        found = shape(line, marks, rank, named)
         if found is None or found in self.known:
             return
         self._wanted[found] += 1
@@ -181,7 +183,7 @@ def _rows(one: Shape, columns: Sequence[Sequence[str]]) -> Rows | None:
         if texts != before:  # learning rates of several groups are often the same
             numbers = _floats(texts, power)
         before, values[tag] = texts if not power else (), numbers
-    return Rows(np.array(at, np.int64), step, time, values, one.rank)
+    return Rows(np.array(at, np.int64), step, time, values, one.rank, one.named)
 
 
 def _floats(texts: Sequence[str], power: str) -> Floats:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from trainlens.model import Batch, Checkpoint
 from trainlens.parsers import _text_reader
+from trainlens.parsers._envelopes import enveloped
 from trainlens.parsers._lines import head_text
 from trainlens.parsers._megatron_columns import take
 from trainlens.parsers._pair_lines import PairLines
@@ -34,7 +35,7 @@ _LINES = 400  # of the head that are looked at
 
 
 def sniff(head: bytes, path: Path) -> float:
-    """0.6 for rows of metrics, 0.3 for what only looks like a log or tells a failure, 0 for other texts."""
+    """0.6 for rows of metrics (0.9 in lines of JSON), 0.3 for what only looks like a log or tells a failure, 0 for other texts."""
     text = head_text(head)
     if not text.strip() or "\0" in text or _NOT_LOGS.fullmatch(path.suffix):
         return 0.0
@@ -46,7 +47,7 @@ def sniff(head: bytes, path: Path) -> float:
     reader = PairLines(page)
     rows = sum(reader.read(line) for line in looked)
     if rows >= 2 and rows * 20 >= len(looked):
-        return 0.6
+        return 0.9 if enveloped(head) else 0.6  # more than a reader of JSON can make of it
     logged = sum(bool(_LOG_LINE.search(line[:_BEGIN])) for line in looked)
     if sum(line.startswith(("+ ", "++ ", "+++ ")) for line in looked) >= 4:
         logged = len(looked)  # what a batch script prints under `set -x`
