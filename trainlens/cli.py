@@ -41,6 +41,10 @@ Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="DETECTOR.OPTION=VALUE", help="Set a threshold. Repeatable.")
 ]
 Parser = Annotated[str | None, typer.Option("--parser", metavar="NAME", help="Read every file with this parser.")]
+Patterns = Annotated[
+    list[str] | None,
+    typer.Option("--pattern", metavar="REGEX", help="Read matching lines: named groups are the metrics. Repeatable."),
+]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Read everything anew and keep nothing.")]
 Jobs = Annotated[
     int | None, typer.Option("--jobs", "-j", metavar="N", help="Processes that share the runs. Default: 1.")
@@ -95,6 +99,7 @@ def analyze(
     ignore: Ignore = None,
     sets: Sets = None,
     parser: Parser = None,
+    patterns: Patterns = None,
     config: Config = None,
     jobs: Jobs = None,
     width: Width = None,
@@ -103,8 +108,15 @@ def analyze(
     verbose: Verbose = False,
 ) -> None:
     """Diagnose runs: the answer in the terminal, HTML and PNG reports on disk."""
-    flags = {"output": output, "formats": formats, "fail_on": fail_on, "select": select, "ignore": ignore}
-    settings = _settings({**flags, "parser": parser, "jobs": jobs, "width": width}, sets, config, no_cache)
+    flags: dict[str, Any] = {
+        "output": output,
+        "formats": formats,
+        "fail_on": fail_on,
+        "select": select,
+        "ignore": ignore,
+    }
+    flags |= {"parser": parser, "patterns": patterns, "jobs": jobs, "width": width}
+    settings = _settings(flags, sets, config, no_cache)
     from trainlens import analysis, delivery, reading
 
     plan = delivery.plan(settings)
@@ -115,9 +127,11 @@ def analyze(
 
 
 @app.command()
-def inspect(paths: Paths, parser: Parser = None, config: Config = None, no_cache: NoCache = False) -> None:
+def inspect(
+    paths: Paths, parser: Parser = None, patterns: Patterns = None, config: Config = None, no_cache: NoCache = False
+) -> None:
     """Show what was read, how each name was understood, what could not be read."""
-    settings = _settings({"parser": parser}, None, config, no_cache)
+    settings = _settings({"parser": parser, "patterns": patterns}, None, config, no_cache)
     from trainlens import delivery, pages, reading
 
     found = reading.read(paths, settings)
@@ -139,11 +153,12 @@ def export(
         bool, typer.Option("--all-attempts", help="Also the points that a restart did again.")
     ] = False,
     parser: Parser = None,
+    patterns: Patterns = None,
     config: Config = None,
     no_cache: NoCache = False,
 ) -> None:
     """Write all points as one long table, for your own polars, duckdb or pandas."""
-    settings = _settings({"parser": parser}, None, config, no_cache)
+    settings = _settings({"parser": parser, "patterns": patterns}, None, config, no_cache)
     from trainlens import delivery, reading, store
 
     chosen = _table_format(table_format, output)

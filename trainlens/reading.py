@@ -13,6 +13,9 @@ from trainlens.errors import InputError, SettingsError
 from trainlens.model import Batch, Note, Run, SourceReport
 from trainlens.settings import Settings
 from trainlens.sources import HEAD, RunFiles, Source, find, group, inner_last, real_path
+from trainlens.sources.patterns import matches
+
+_PATTERNED = "key-value-text"  # the parser that reads by the user's patterns
 
 # An exported table as CSV or JSON lines, or an answer as JSON: no log, wherever it was put.
 _OURS = re.compile(
@@ -47,7 +50,8 @@ def spare(paths: Sequence[str | Path], output: Path | None, settings: Settings) 
         return
     for path in paths:
         for source in find(path).sources:
-            if source.path.exists() and source.path.samefile(output) and choose(source, settings.parser)[0]:
+            known = replace(source, patterns=settings.patterns)
+            if source.path.exists() and source.path.samefile(output) and choose(known, settings.parser)[0]:
                 hint = "Name another file"
                 raise SettingsError("is one of the logs and would be lost", where=f"--output {output}", hint=hint)
 
@@ -63,7 +67,7 @@ def work(paths: Sequence[str | Path], settings: Settings) -> tuple[list[RunFiles
         reasons: dict[Path, str] = {}
         fresh = [source for source in found.sources if real_path(source.path) not in taken]
         taken |= {real_path(source.path) for source in fresh}
-        for source in fresh:
+        for source in (replace(source, patterns=settings.patterns) for source in fresh):
             name, report = choose(source, settings.parser)
             if name:
                 read.append((source, name))
@@ -89,6 +93,10 @@ def choose(source: Source, forced: str | None = None) -> tuple[str | None, Sourc
     if _OURS.match(head):
         reason = "written by trainlens itself"
         return None, SourceReport(source.name, "", bytes=source.size, state="ignored", reason=reason)
+    if matches(head, source.patterns):
+        return _PATTERNED, SourceReport(
+            source.name, _PATTERNED, bytes=source.size, reason="a pattern matches its lines"
+        )
     scores = {name: _sureness(parser, head, source.path) for name, parser in plugins.load_all("parsers").items()}
     best = max(scores, key=lambda name: scores[name], default="")
     if best and scores[best] > 0:
@@ -113,7 +121,8 @@ def read_run(files: RunFiles, settings: Settings) -> tuple[list[Run], list[Sourc
     for file in files.files:
         parser = plugins.load("parsers", file.format)
         tells_end = bool(getattr(parser, "TELLS_END", False))
-        batches = store.cached(file.source, file.format, parser.read) if settings.cache else parser.read(file.source)
+        kept = settings.cache and not file.source.patterns  # the cache does not know of patterns
+        batches = store.cached(file.source, file.format, parser.read) if kept else parser.read(file.source)
         problems: list[str] = []
         points = builder.add(
             file.source, file.format, file.prefix, _guarded(batches, problems), reason=file.reason, tells_end=tells_end

@@ -39,6 +39,7 @@ class Settings:
     output: str = _setting("trainlens-report", "directory that reports are written to")
     formats: tuple[str, ...] = _setting(("terminal", "html", "png"), "reports to make")
     parser: str | None = _setting(None, "read every file with this parser instead of choosing by content")
+    patterns: tuple[str, ...] = _setting((), "regular expressions of log lines, whose named groups are the metrics")
     jobs: int = _setting(1, "processes that share the runs", least=1)
     cache: bool = _setting(True, "keep what was read, in the user's cache directory")
     width: int = _setting(0, "columns of the terminal report; 0 for the terminal's own", least=0)
@@ -164,7 +165,7 @@ def _from_environment(environ: Mapping[str, str]) -> _Layer:
 
 def _from_flags(flags: Mapping[str, Any], sets: Sequence[str]) -> _Layer:
     given = {
-        _known(name, name): (value, f"--{name.replace('_', '-')}")
+        _known(name, name): (value, "--pattern" if name == "patterns" else f"--{name.replace('_', '-')}")
         for name, value in flags.items()
         if value is not None and value != []
     }
@@ -204,6 +205,8 @@ def nearest(name: str, valid: Iterable[str]) -> str:
 
 def _checked(name: str, value: Any, where: str) -> Any:
     field = KNOWN[name]
+    if name == "patterns":
+        return _patterns(value, where)
     made = converted(value, field.default if field.default is not None else "", name, where)
     choices, least = field.metadata["choices"], field.metadata["least"]
     if choices and made not in choices:
@@ -214,6 +217,22 @@ def _checked(name: str, value: Any, where: str) -> Any:
     if seam is not None:
         _require_plugins((made,) if isinstance(made, str) else made, seam, where)
     return made
+
+
+def _patterns(value: Any, where: str) -> tuple[str, ...]:
+    """Regular expressions as they are, commas and blanks included: a list, or lines of a text."""
+    from trainlens.sources.patterns import compiled
+
+    given = value.splitlines() if isinstance(value, str) else value
+    if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
+        raise SettingsError(f"patterns cannot be {value!r}", where=where, hint="It must be a list of texts")
+    for pattern in given:
+        try:
+            compiled(pattern)
+        except ValueError as problem:
+            hint = "E.g. 'step (?P<step>[0-9]+): (?P<loss>[-+.0-9eE]+)'"
+            raise SettingsError(f"the pattern {pattern!r} {problem}", where=where, hint=hint) from None
+    return tuple(given)
 
 
 def _require_plugins(patterns: Iterable[str], seam: Any, where: str) -> None:

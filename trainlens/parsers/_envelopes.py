@@ -1,7 +1,7 @@
 """Lines of text inside lines of JSON, as containers and structured loggers write them: the text is taken out.
 
 `{"log":"step=1 loss=2.5\\n","stream":"stdout","time":"2026-01-01T00:00:00.123456789Z"}` (Docker's json-file,
-https://docs.docker.com/engine/logging/drivers/json-file/), `{"level":"info","ts":1767225600.5,"msg":"step=1 loss=2.5"}`.
+https://docs.docker.com/engine/logging/drivers/json-file/), `{"level":"info","ts":1767225600,"msg":"step=1 loss=2.5"}`.
 An object that holds anything beside its message and what says where and when it was written is a row of its own.
 """
 
@@ -14,9 +14,46 @@ from datetime import UTC, datetime
 _BEGINS = re.compile(rb'^[ \t]*\{"', re.MULTILINE)
 _MESSAGES = ("log", "msg", "message", "event", "text")
 _AROUND = frozenset(
-    "stream time ts timestamp @timestamp date asctime level levelname severity logger name module caller file filename "
-    "func function funcname line lineno linenumber pid process processname thread threadname host hostname attrs "
-    "kubernetes source tag pod container namespace rank @version".split()
+    [
+        "stream",
+        "time",
+        "ts",
+        "timestamp",
+        "@timestamp",
+        "date",
+        "asctime",
+        "level",
+        "levelname",
+        "severity",
+        "logger",
+        "name",
+        "module",
+        "caller",
+        "file",
+        "filename",
+        "func",
+        "function",
+        "funcname",
+        "line",
+        "lineno",
+        "linenumber",
+        "pid",
+        "process",
+        "processname",
+        "thread",
+        "threadname",
+        "host",
+        "hostname",
+        "attrs",
+        "kubernetes",
+        "source",
+        "tag",
+        "pod",
+        "container",
+        "namespace",
+        "rank",
+        "@version",
+    ]
 )
 _TIMES = ("time", "ts", "timestamp", "@timestamp", "asctime", "date")
 

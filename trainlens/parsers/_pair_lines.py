@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from trainlens.model import NO_RANK
 from trainlens.parsers._bars import BAR, KERAS, final, place, told
@@ -17,22 +17,9 @@ from trainlens.parsers._line_ends import LineEnds
 from trainlens.parsers._lines import clock, unprefixed
 from trainlens.parsers._numbers import NUMBER, THOUSANDS, scaled
 from trainlens.parsers._pair_blocks import Blocks
-from trainlens.parsers._pairs import (
-    EPOCH_WORD,
-    LOOSE_STEP,
-    MAY_STEP,
-    STEP_WORD,
-    Field,
-    bare,
-    is_metric,
-    is_step,
-    leading_step,
-    message,
-    pairs,
-    spaced,
-    split_of,
-)
-from trainlens.parsers._positions import RUNNING_EVALUATION, Counter, Position, position
+from trainlens.parsers._pair_places import CODE, INSIDE, REACH, Place, Row, is_row, placed
+from trainlens.parsers._pairs import Field, bare, is_metric, is_step, message, pairs, spaced, split_of
+from trainlens.parsers._positions import RUNNING_EVALUATION, Counter
 from trainlens.parsers._shapes import STEP, Mark
 from trainlens.parsers._text_page import UNKNOWN, Page
 
@@ -41,34 +28,6 @@ _TWO_COLUMNS = re.compile(rf"\s*(\d+)[ \t]+({NUMBER})\s*\Z")
 _COUNTED = re.compile(r"(?:\W*epoch|step|iter|iteration)\s+\[?\d", re.I)
 _SHELL = re.compile(r"\++ ")  # what `set -x` prints
 _KERAS_LINE = re.compile(r" ?- \d+m?s(?: \d+m?s/\w+)? - (?=\w)")  # the end of an epoch without a bar
-_INSIDE = frozenset(("iters", "iter", "step", "iteration", "batch", "itr"))  # such counters may begin again with epochs
-_REACH = 300  # characters of a line in which it says where it is
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    line: int
-    time: float | None
-    step: int | None
-    total: int | None
-    values: list[tuple[str, float]]
-    rank: int
-    named: str = ""  # what the step was taken from
-
-
-@dataclass(slots=True)
-class _Place:
-    """What a line says of its step beside its pairs."""
-
-    end: int = 0  # in the line, behind it; 0: nothing
-    step: int | None = None
-    total: int = 0
-    at: Position | None = None
-    epoch: int | None = None
-    mark: tuple[int, int] | None = None
-    named: str = ""
-    loose: bool = False  # only blanks part what follows
-    own: bool = False  # brackets that would be a rank's elsewhere
 
 
 class PairLines:
@@ -88,7 +47,7 @@ class PairLines:
         self._columns: bool | None = None  # a file of two columns of numbers
         self._known: set[tuple[str, ...]] = set()
         # rows of names that say nothing of training, until they come again
-        self._held: dict[tuple[str, ...], _Row] = {}
+        self._held: dict[tuple[str, ...], Row] = {}
         self._drawn: tuple[int | None, list[tuple[str, float]]] = (None, [])
 
     def read(self, line: str, *, torn: bool = False) -> bool:
@@ -121,7 +80,7 @@ class PairLines:
     def _rest(self, text: str, torn: bool) -> bool:
         if "{'" in text or '{"' in text:
             return self._dictionary(text)
-        if ":" in text or "=" in text or _COUNTED.search(text, 0, _REACH):
+        if ":" in text or "=" in text or _COUNTED.search(text, 0, REACH):
             return self._pairs(text, torn)
         return False
 
@@ -136,7 +95,7 @@ class PairLines:
             self.bars[self.bar] = count
             if found[4] and (values := told(found[3], before)):
                 step = self.counter.step(place(count, self.bar, before))
-                row = _Row(self.page.line, None, step, None, values, unprefixed(before)[0], "the progress bar")
+                row = Row(self.page.line, None, step, None, values, unprefixed(before)[0], "the progress bar")
                 barred = self._fresh(row) or barred
             if self.bar == self.main and self.page.step is not None:
                 self.page.step = int(found[1])  # what is told next happened here
@@ -144,7 +103,7 @@ class PairLines:
             self.bars = {total: self.bars[total] for total in (self.bar, self.main) if total in self.bars}
         return barred, text[end:] if end else text
 
-    def _fresh(self, row: _Row) -> bool:
+    def _fresh(self, row: Row) -> bool:
         """Takes the row of a bar, unless the bar has only been drawn again."""
         again = self._drawn == (row.step, row.values)
         self._drawn = (row.step, row.values)
@@ -156,7 +115,7 @@ class PairLines:
         if values:
             step = self.blocks.epoch if self.page.step is None or self._by_epoch else None
             self._by_epoch = self._by_epoch or step is not None
-            self._row(_Row(self.page.line, None, step, None, values, NO_RANK, "the epoch"))
+            self._row(Row(self.page.line, None, step, None, values, NO_RANK, "the epoch"))
         return bool(values)
 
     def _dictionary(self, text: str) -> bool:
@@ -173,7 +132,7 @@ class PairLines:
         if step is None and self.bars:
             (step, total), named = self._bar_step(found.values), "the progress bar"
         rank, _ = unprefixed(text[: found.begin])
-        self._row(_Row(self.page.line, clock(text), step, total, found.values, rank, named))
+        self._row(Row(self.page.line, clock(text), step, total, found.values, rank, named))
         return True
 
     def _bar_step(self, values: list[tuple[str, float]]) -> tuple[int | None, int | None]:
@@ -187,15 +146,11 @@ class PairLines:
     # ---- pairs ---------------------------------------------------------------------------------------------------
 
     def _pairs(self, text: str, torn: bool) -> bool:
-        if "[" in text and RUNNING_EVALUATION.match(text):
+        if CODE.match(text) or ("[" in text and RUNNING_EVALUATION.match(text)):
             return False
         begin = message(text)
         found = list(pairs(text, begin))
-        place, steps = _Place(), [field for field in found if is_step(field.key)]
-        if not steps:
-            place = self._placed(text, begin, found)
-        elif steps[0].total and steps[0].key.lower() in _INSIDE and (at := position(text)) and at.total:
-            place = _Place(at.end, at=at)  # [Epoch 1/120][Iter: 10/100]
+        place = placed(text, begin, found)
         if place.at or place.own:
             found = [field for field in found if field.begin >= place.end]
         if begun := place.end or text.find("| num_updates ") + 1:
@@ -212,7 +167,8 @@ class PairLines:
             if self._counts_epochs(place.epoch, values):
                 row, marks = replace(row, step=place.epoch, total=place.total, named="the epoch"), []
             else:
-                values = self._stepless_row(text[begin:], values, used)
+                values = [value for value in values if value[0] not in self._with_step]
+                values = values if is_row(text[begin:], values, used) else []
         if not values:
             return False
         if not torn:
@@ -226,30 +182,7 @@ class PairLines:
             self.page.shapes.learn(text, marks, row.rank, row.named)
         return known
 
-    def _placed(self, text: str, begin: int, found: Sequence[Field]) -> _Place:
-        """The step that is not the value of a name: a place in an epoch, a word and a number, a number in brackets."""
-        if lead := leading_step(text, begin):
-            group = next(number for number in (1, 2, 3) if lead[number])
-            return _Place(lead.end(), int(lead[group]), mark=lead.span(group), named="the number in brackets", own=True)
-        if not MAY_STEP.search(text):
-            return _Place()
-        word = STEP_WORD.search(text)
-        if (at := position(text)) and not (word and at.worded and not at.total):
-            loose = not found and not text[at.end : at.end + 1].strip(" ")
-            return _Place(at.end, at=at, loose=loose and bool(spaced(text, at.end)))
-        loose = word is None
-        if word is None and (word := LOOSE_STEP.search(text, 0, _REACH)) and found:
-            loose = False
-            if text[word.end() : found[0].begin].strip():
-                word = None  # other words stand between
-        if word:
-            name = text[word.start() : word.start(1)].strip(" #").lower()
-            return _Place(word.end(), int(word[1]), int(word[2] or 0), None, None, word.span(1), f"'{name}'", loose)
-        if word := EPOCH_WORD.search(text, 0, _REACH):
-            return _Place(word.end(), epoch=int(word[1]), total=int(word[2] or 0))
-        return _Place()
-
-    def _fields(self, text: str, found: Sequence[Field], place: _Place) -> tuple[_Row, list[Mark], int]:
+    def _fields(self, text: str, found: Sequence[Field], place: Place) -> tuple[Row, list[Mark], int]:
         """The row of a line, the marks of its numbers, and how many characters its fields take."""
         step, total, named = place.step, place.total, place.named
         marks = [Mark(STEP, *place.mark)] if place.mark else []
@@ -264,7 +197,7 @@ class PairLines:
             whole = step is None and field.value == field.value // 1
             if whole and (is_step(field.key) or (field.key == "s" and field.begin <= 0)):
                 step, total, named = int(field.value), field.total, f"'{field.key}'"
-                inside = field.key.lower() in _INSIDE
+                inside = field.key.lower() in INSIDE
                 marks.append(Mark(STEP, *field.number))
                 continue
             marks.append(Mark(field.key, *field.number, THOUSANDS.get(field.unit, "")))
@@ -282,11 +215,10 @@ class PairLines:
             step = self.counter.counted_on(epoch, step)
             if not self.counter.of_the_run:
                 marks = []  # each line is counted by itself, until it is known that the counter goes on
-        if place.at:
-            marks = []
+        marks = [] if place.at else marks
         place.epoch = epoch
         rank = NO_RANK if place.own else unprefixed(text)[0]
-        return _Row(self.page.line, clock(text), step, total, values, rank, named), marks, used
+        return Row(self.page.line, clock(text), step, total, values, rank, named), marks, used
 
     def _counts_epochs(self, epoch: int | None, values: list[tuple[str, float]]) -> bool:
         """Whether epochs are the steps of this log: whole ones, and no line has named any other step."""
@@ -295,7 +227,7 @@ class PairLines:
         self._by_epoch = self._by_epoch or self.page.step is None
         return self._by_epoch
 
-    def _when_repeated(self, row: _Row) -> bool:
+    def _when_repeated(self, row: Row) -> bool:
         """Rows with a step but no name that tells of training may be settings; they count once they come again."""
         keys = tuple(key for key, _ in row.values)
         if any(is_metric(key) for key in keys) or keys in self._known:
@@ -311,17 +243,12 @@ class PairLines:
         self._row(row)
         return True
 
-    def _stepless_row(self, text: str, values: list[tuple[str, float]], used: int) -> list[tuple[str, float]]:
-        """The values of a line without a step, none unless it is a row of metrics and little else."""
-        values = [(key, value) for key, value in values if key not in self._with_step]
-        if not any(is_metric(key) for key, _ in values) or 2 * used < len(text.strip()):
-            return []
-        return [] if any(mark in text for mark in (" = ", "self.", "'", '"', "#")) else values
-
     def _two_columns(self, line: str, torn: bool) -> bool:
-        if not line.strip() or torn:
+        if not line.strip() or (torn and not (self._columns and self._ends.whole(line, len(line.rstrip())))):
             return False
         found = _TWO_COLUMNS.match(line)
+        if found and not torn:
+            self._ends.add(line)
         self._columns = found is not None
         if found:
             self.page.time = None
@@ -329,7 +256,7 @@ class PairLines:
             self.page.point(self.page.subject, scaled(found[2]))
         return self._columns
 
-    def _row(self, row: _Row) -> None:
+    def _row(self, row: Row) -> None:
         page, line = self.page, self.page.line
         page.line, page.time = row.line, row.time
         page.steps_from[row.named if row.step is not None else ""] += 1
@@ -370,4 +297,4 @@ class PairLines:
         self._columns = None if state["columns"] is None else bool(state["columns"])
         known, held = state["known"], state["held"]
         self._known = {tuple(keys) for keys in known} if isinstance(known, list) else set()
-        self._held = {tuple(keys): _Row(*row) for keys, row in held} if isinstance(held, list) else {}
+        self._held = {tuple(keys): Row(*row) for keys, row in held} if isinstance(held, list) else {}

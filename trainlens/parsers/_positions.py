@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 _EPOCH = re.compile(
     r"""(?:[Ee]poch|EPOCH)\ ?(?:\((?P<mode>train|val|test)\))?(?P<colon>:?)\s*(?P<bracket>\[)?\s*
     (?P<epoch>\d{1,9})(?P<of>\s?/\s*\d+)?\s*\]?
-    (?: [,:]?\s*[\[(]\s*(?P<inside>\d+)\s*[/:]\s*(?P<total>\d+)(?:\ \(\s*\d+%\))?\s*[\])] # [1][658/742], 22/500][ 200:391]
+    (?: [,:]?\s*[\[(]\s*(?P<inside>\d+)\s*[/:]\s*(?P<total>\d+)(?:\ \(\s*\d+%\))?\s*[\])]  # [1][5/74], 2/50][ 5:74]
       | :\s+(?P<fair_inside>\d+)\ /\ (?P<fair_total>\d+)(?=\s)                          # 003:      5 / 356
       | \s*\[\s*(?P<bare_inside>\d+)\](?=\s)                                              # [399][50]: of how many?
       | [\s,;|\[-]{1,6}(?P<word>(?i:iteration|iters?|step|batch))(?P<gap>[:=]?\s*\[?\s*)

@@ -12,6 +12,7 @@ from trainlens.parsers import _deepspeed_lines
 from trainlens.parsers._lines import Block, blocks, encoding, plain
 from trainlens.parsers._megatron_lines import MegatronLines
 from trainlens.parsers._pair_lines import PairLines
+from trainlens.parsers._pattern_lines import PatternLines
 from trainlens.parsers._shapes import Rows
 from trainlens.parsers._text_events import EventLines, marked
 from trainlens.parsers._text_page import Columns, Page
@@ -77,13 +78,14 @@ class _Reader:
         self.megatron = MegatronLines(self.page)
         self.pairs = PairLines(self.page)
         self.events = EventLines(self.page)
+        self.patterns = PatternLines(self.page, source.patterns if pairs else ())
         self._with_pairs = pairs
         self._torn: dict[str, int] = {}
 
     def block(self, block: Block, fast: Fast | None) -> Iterator[Points | Event | Fact]:
         """All that one block says. Where lines were taken by column, the other ones are told the step reached there."""
         page = self.page
-        rest = fast(block) if fast is not None else None
+        rest = fast(block) if fast is not None and not self.patterns else None
         last = block.count if block.torn else -1
         if rest is None:
             self._all(block, last)
@@ -127,7 +129,7 @@ class _Reader:
     def _stretch(self, lines: list[str], first: int, last: int) -> None:
         page = self.page
         torn = [lines.pop()] if 0 <= last == len(lines) - 1 else []
-        taken = page.shapes.take(lines)
+        taken = [] if self.patterns else page.shapes.take(lines)
         if taken:
             at, step = _in_order(taken)
             for rows in taken:
@@ -156,7 +158,8 @@ class _Reader:
     def _line(self, line: str, of_interest: bool, *, torn: bool) -> None:
         if line.endswith("\r"):
             line = line[:-1]
-        known = self.megatron.read(line, torn=torn) or _deepspeed_lines.read(line, self.page, torn=torn)
+        known = bool(self.patterns) and self.patterns.read(line, torn=torn)
+        known = known or self.megatron.read(line, torn=torn) or _deepspeed_lines.read(line, self.page, torn=torn)
         if not known and self._with_pairs and not self.megatron.records:
             self.pairs.read(line, torn=torn)
         if of_interest or self.events.busy:

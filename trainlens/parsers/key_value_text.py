@@ -4,6 +4,11 @@ Dictionaries of the Hugging Face trainer (behind progress bars, quoted, as tenso
 bars, commas or blanks, names and values side by side; bars of tqdm and Keras that carry metrics, boxed tables, blocks
 under a headline, columns under a header. The step is found by name, in the progress bar, as a place in an epoch
 (`Epoch [2][50/742]`), or is the position. A text without any metric still tells its events.
+
+Lines of a form of your own are read by your patterns (`--pattern`, or `patterns = [...]` in the settings), regular
+expressions whose named groups are the metrics: `it (?P<step>\\d+) took .* L=(?P<loss>\\S+)`. The groups `step`, `time`
+and `rank` say where a row belongs; `(?P<name>\\w+)->(?P<value>\\S+)` reads all pairs of a line. Such lines are read by
+the pattern alone, and 1,000 characters of them.
 """
 
 from __future__ import annotations
@@ -35,7 +40,7 @@ _LINES = 400  # of the head that are looked at
 
 
 def sniff(head: bytes, path: Path) -> float:
-    """0.6 for rows of metrics (0.9 in lines of JSON), 0.3 for what only looks like a log or tells a failure, 0 for other texts."""
+    """0.6 for rows of metrics (0.9 in lines of JSON), 0.3 for what looks like a log or tells a failure, else 0."""
     text = head_text(head)
     if not text.strip() or "\0" in text or _NOT_LOGS.fullmatch(path.suffix):
         return 0.0

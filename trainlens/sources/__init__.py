@@ -49,6 +49,7 @@ class Source:
     name: str
     size: int
     modified: float = 0.0  # Unix seconds
+    patterns: tuple[str, ...] = ()  # of the user, for lines that no parser knows
 
     @classmethod
     def of(cls, path: Path, name: str = "") -> Source:
