@@ -179,7 +179,7 @@ class PairLines:
         self._with_step.update(key for key, _ in values)
         known = self._when_repeated(row)
         if known and marks and not torn and self.page.shapes.open and self._line is text:
-            self.page.shapes.learn(text, marks, row.rank, row.named)
+            self.page.shapes.learn(text, marks, row.rank, row.named, zero_based=place.zero_based)
         return known
 
     def _fields(self, text: str, found: Sequence[Field], place: Place) -> tuple[Row, list[Mark], int]:
@@ -215,7 +215,7 @@ class PairLines:
             step = self.counter.counted_on(epoch, step)
             if not self.counter.of_the_run:
                 marks = []  # each line is counted by itself, until it is known that the counter goes on
-        marks = [] if place.at else marks
+        marks = place.marks(marks) if place.at else marks
         place.epoch = epoch
         rank = NO_RANK if place.own else unprefixed(text)[0]
         return Row(self.page.line, clock(text), step, total, values, rank, named), marks, used

@@ -18,6 +18,8 @@ from trainlens.parsers._pairs import (
     spaced,
 )
 from trainlens.parsers._positions import Position, position
+from trainlens.parsers._shapes import EPOCH, TOTAL, Mark
+from trainlens.parsers._shapes import INSIDE as INSIDE_EPOCH
 
 REACH = 300  # characters of a line in which it says where it is
 CODE = re.compile(r"\s*(?:def|return|class|for|if|elif|while|print|import|from|yield|raise|with|self\.)\b[ (.]")
@@ -48,6 +50,17 @@ class Place:
     named: str = ""
     loose: bool = False  # only blanks part what follows
     own: bool = False  # brackets that would be a rank's elsewhere
+
+    @property
+    def zero_based(self) -> bool:
+        return self.at is not None and self.at.zero_based
+
+    def marks(self, marks: list[Mark]) -> list[Mark]:
+        """The numbers of a line with those of its place in the epoch; none where that must be judged by itself."""
+        if self.at is None or not self.at.spans or self.at.evaluation:
+            return []
+        place = [Mark(tag, *span) for tag, span in zip((EPOCH, INSIDE_EPOCH, TOTAL), self.at.spans, strict=True)]
+        return [*place, *marks]
 
 
 def placed(text: str, begin: int, found: Sequence[Field]) -> Place:

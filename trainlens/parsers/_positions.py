@@ -11,6 +11,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
+from trainlens.model import Ints
+
 _EPOCH = re.compile(
     r"""(?:[Ee]poch|EPOCH)\ ?(?:\((?P<mode>train|val|test)\))?(?P<colon>:?)\s*(?P<bracket>\[)?\s*
     (?P<epoch>\d{1,9})(?P<of>\s?/\s*\d+)?\s*\]?
@@ -40,6 +45,7 @@ class Position:
     evaluation: bool = False
     zero_based: bool = False  # a form whose first epoch is 0
     worded: bool = False  # "step 5/100": perhaps not of the epoch but of the run
+    spans: tuple[tuple[int, int], ...] = ()  # where epoch, place and total stand, where no more is to be known
 
 
 def position(text: str) -> Position | None:
@@ -50,7 +56,8 @@ def position(text: str) -> Position | None:
         zero_based = bool(found["bracket"] and found["colon"] and found["inside"] and not found["of"])
         worded = found["word"] is not None
         at = int(inside or found["up_to"])
-        return Position(int(found["epoch"]), at, int(total), found.end(), evaluation, zero_based, worded)
+        spans = tuple(found.span(name) for name in ("epoch", "inside", "total")) if found["inside"] else ()
+        return Position(int(found["epoch"]), at, int(total), found.end(), evaluation, zero_based, worded, spans)
     if found := _ITER.search(text, 0, _REACH):
         evaluation = found["mode"] in ("val", "test")
         return Position(None, int(found["inside"]), int(found["total"]), found.end(), evaluation)
@@ -89,6 +96,16 @@ class Counter:
             self.of_the_run = at.inside > self.inside and (at.worded or at.inside > self.total)
         self.epoch, self.inside, self.total = at.epoch, at.inside, at.total
         return at.inside if self.of_the_run else at.inside + (at.epoch - self.base) * at.total
+
+    def many(self, epoch: Ints, inside: Ints, total: Ints, zero_based: NDArray[np.bool_]) -> Ints:
+        """The steps of positions that tell their totals; ValueError where one of them must be judged by itself."""
+        if self.of_the_run or not bool((total > 0).all()) or bool((inside > total).any()):
+            raise ValueError
+        base = np.where(np.maximum.accumulate(zero_based | (epoch == 0)), 0, self.base)
+        self.base = int(base[-1])
+        self.epoch, self.inside, self.total = int(epoch[-1]), int(inside[-1]), int(total[-1])
+        steps: Ints = inside + (epoch - base) * total
+        return steps
 
     def counted_on(self, epoch: int, inside: int) -> int:
         """Where no line says how long an epoch is: it was as long as the counter had come when the next began.

@@ -129,7 +129,7 @@ class _Reader:
     def _stretch(self, lines: list[str], first: int, last: int) -> None:
         page = self.page
         torn = [lines.pop()] if 0 <= last == len(lines) - 1 else []
-        taken = [] if self.patterns else page.shapes.take(lines)
+        taken = [] if self.patterns else page.shapes.take(lines, self.pairs.counter)
         if taken:
             at, step = _in_order(taken)
             for rows in taken:
