@@ -214,7 +214,8 @@ def consoles(draw: st.DrawFn, *, fixed: bool = False) -> str:
         number = st.floats(0, 10).map(lambda value: f"{value:.4f}")
     shape = st.sampled_from(
         ["step={0} loss={1} lr={2}", "2026-05-18 16:04:46,338 - root - INFO - step: {0}  loss:  {1}  tps: {2}",
-         "Epoch [1][{0}/500]\tlr: {2}, eta: 2:15:0{0}, loss: {1}", "Epoch: [3][ {0}/9000]  loss: {1} ({2})", "step:  {0}  loss: {1}",
+         "Epoch [1][{0}/500]\tlr: {2}, eta: 2:15:0{0}, loss: {1}", "Epoch: [3][ {0}/9000]  loss: {1} ({2})",
+         "step:  {0}  loss: {1}",
          "step:{0}/100 val_loss:{1}", "eval_loss: {1}", "{{'loss': {1}, 'step': {0}}}", "", "words only", "Error: x"]
     )  # fmt: skip
     shapes = draw(st.lists(shape, min_size=1, max_size=4))

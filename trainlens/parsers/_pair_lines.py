@@ -46,8 +46,7 @@ class PairLines:
         self._ends = LineEnds()
         self._columns: bool | None = None  # a file of two columns of numbers
         self._known: set[tuple[str, ...]] = set()
-        # rows of names that say nothing of training, until they come again
-        self._held: dict[tuple[str, ...], Row] = {}
+        self._held: dict[tuple[str, ...], Row] = {}  # rows that say nothing of training, until they come again
         self._drawn: tuple[int | None, list[tuple[str, float]]] = (None, [])
 
     def read(self, line: str, *, torn: bool = False) -> bool:
@@ -58,8 +57,7 @@ class PairLines:
         if "\r" not in line and "\b" not in line:
             return self._part(line, torn)
         parts = final(_AGAIN.split(line))
-        found = [self._part(part, torn and at == len(parts) - 1) for at, part in enumerate(parts) if part]
-        return any(found)
+        return any([self._part(part, torn and at == len(parts) - 1) for at, part in enumerate(parts) if part])
 
     def _part(self, text: str, torn: bool) -> bool:
         if text.startswith("+") and _SHELL.match(text):
@@ -133,6 +131,8 @@ class PairLines:
             (step, total), named = self._bar_step(found.values), "the progress bar"
         rank, _ = unprefixed(text[: found.begin])
         self._row(Row(self.page.line, clock(text), step, total, found.values, rank, named))
+        if found.marks and self._line is text:
+            self.page.shapes.learn(text, found.marks, rank, named)
         return True
 
     def _bar_step(self, values: list[tuple[str, float]]) -> tuple[int | None, int | None]:
@@ -178,7 +178,7 @@ class PairLines:
             return True
         self._with_step.update(key for key, _ in values)
         known = self._when_repeated(row)
-        if known and marks and not torn and self.page.shapes.open and self._line is text:
+        if known and marks and not torn and self._line is text:
             self.page.shapes.learn(text, marks, row.rank, row.named, zero_based=place.zero_based)
         return known
 
@@ -189,8 +189,7 @@ class PairLines:
         if place.at and not place.at.evaluation:
             step, named = self.counter.step(place.at), "the place in the epoch"
         values: list[tuple[str, float]] = []
-        epoch, inside, used = place.epoch, False, place.end
-        split = split_of(text)
+        epoch, inside, used, split = place.epoch, False, place.end, split_of(text)
         results = text.find("[valid] ") if " results: [train] " in text else -1  # ESPnet at the end of an epoch
         for field in found:
             used += field.end - field.begin

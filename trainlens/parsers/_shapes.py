@@ -149,6 +149,8 @@ class Shapes:
     def learn(
         self, line: str, marks: Sequence[Mark], rank: int, named: str = "'step'", *, zero_based: bool = False
     ) -> None:
+        if not self.open:
+            return
         self._attempts += 1
         found = shape(line, marks, rank, named, zero_based)
         if found is None or found in self.known:
