@@ -57,7 +57,8 @@ class PairLines:
         if "\r" not in line and "\b" not in line:
             return self._part(line, torn)
         parts = final(_AGAIN.split(line))
-        return any([self._part(part, torn and at == len(parts) - 1) for at, part in enumerate(parts) if part])
+        found = [self._part(part, torn and at == len(parts) - 1) for at, part in enumerate(parts) if part]
+        return any(found)
 
     def _part(self, text: str, torn: bool) -> bool:
         if text.startswith("+") and _SHELL.match(text):
@@ -98,7 +99,7 @@ class PairLines:
             if self.bar == self.main and self.page.step is not None:
                 self.page.step = int(found[1])  # what is told next happened here
         if len(self.bars) > 1000:
-            self.bars = {total: self.bars[total] for total in (self.bar, self.main) if total in self.bars}
+            self.bars = {total: count for total, count in self.bars.items() if total in (self.bar, self.main)}
         return barred, text[end:] if end else text
 
     def _fresh(self, row: Row) -> bool:
@@ -118,14 +119,12 @@ class PairLines:
 
     def _dictionary(self, text: str) -> bool:
         found = dictionary(text)
-        if found is None:
+        if found is None or not (found.values or found.closing):
             return False
         if found.closing:
             for key, number in found.values:
                 self.page.fact(key, number)
             return True
-        if not found.values:
-            return False
         step, total, named = found.step, found.total, found.named
         if step is None and self.bars:
             (step, total), named = self._bar_step(found.values), "the progress bar"
@@ -167,8 +166,8 @@ class PairLines:
             if self._counts_epochs(place.epoch, values):
                 row, marks = replace(row, step=place.epoch, total=place.total, named="the epoch"), []
             else:
-                values = [value for value in values if value[0] not in self._with_step]
-                values = values if is_row(text[begin:], values, used) else []
+                fresh = [value for value in values if value[0] not in self._with_step]
+                values = fresh if is_row(text[begin:], fresh, used) else []
         if not values:
             return False
         if not torn:
