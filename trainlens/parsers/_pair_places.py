@@ -94,6 +94,10 @@ def placed(text: str, begin: int, found: Sequence[Field]) -> Place:
 
 def is_row(text: str, values: Sequence[tuple[str, float]], used: int) -> bool:
     """Whether a line without a step is a row of metrics and little else; `used` characters of it are fields."""
-    if not any(is_metric(key) for key, _ in values) or 2 * used < len(text.strip()):
+    if not any(is_metric(key) for key, _ in values):
+        return False
+    if " results: [train] " in text:  # ESPnet at the end of an epoch
+        return True
+    if 2 * used < len(text.strip()):
         return False
     return not any(mark in text for mark in (" = ", "self.", "'", '"', "#"))
