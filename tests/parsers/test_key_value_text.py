@@ -404,3 +404,12 @@ def test_the_last_row_of_two_columns_needs_no_end() -> None:
     text = "".join(f"{step} {8.5 - step / 8:.4f}\n" for step in range(1, 9))
     assert len(door.rows(key_value_text, text + "9 7.2500", "loss.txt")["loss"]) == 9
     assert len(door.rows(key_value_text, text + "9 7.2", "loss.txt")["loss"]) == 8
+
+
+def test_a_timer_that_was_reset_is_told() -> None:
+    times = [*range(100, 1100, 100), *range(30, 150, 30)]
+    text = "".join(f"step:{at}/20 train_loss:2.5 train_time:{time}ms\n" for at, time in enumerate(times, 1))
+    assert [note.message for note in door.notes(key_value_text, text) if note.kind == "clock"] == [
+        "'train_time' begins again at step 11: its timer was reset"
+    ]
+    assert not [note for note in door.notes(key_value_text, text * 2) if "step 1:" in note.message]

@@ -16,6 +16,7 @@ Key = tuple[str, int]  # tag and rank
 # What stands for unknown: nanoGPT before it has measured, https://github.com/karpathy/nanoGPT (train.py)
 UNKNOWN = {"mfu": -100.0}
 # A figure that was never measured is printed as a constant; the point stays, a Note tells of it.
+_TIMER = "train_time"  # since the start, https://github.com/KellerJordan/modded-nanogpt (train_gpt.py)
 _PLAIN_STEPS = frozenset(("step", "steps", "iteration", "iterations", "step/max steps"))
 _PLACEHOLDERS = {"loss scale": -1.0, "grad norm": 0.0, "grad_norm": 0.0}
 
@@ -61,6 +62,7 @@ class Page:
         self._known_facts: dict[str, Value] = {}
         self._constant: dict[str, float] = dict(_PLACEHOLDERS)
         self._seen: set[str] = set()
+        self._reset: int | None = None  # the step at which a timer began again
 
     # ---- what the lines say --------------------------------------------------------------------------------------
 
@@ -128,6 +130,9 @@ class Page:
     def _counted(self, points: Points) -> Points:
         self.points += len(points.value)
         self._seen.add(points.tag)
+        if points.tag == _TIMER and points.step is not None:
+            back = np.flatnonzero((np.diff(points.value) < 0) & (np.diff(points.step) > 0))
+            self._reset = int(points.step[back[0] + 1]) if len(back) and self._reset is None else self._reset
         usual = self._constant.get(points.tag)
         if usual is not None and not bool((points.value == usual).all()):
             del self._constant[points.tag]
@@ -145,6 +150,8 @@ class Page:
         for tag, value in self._constant.items():
             if tag in self._seen:
                 yield Note("placeholder", f"{tag!r} is {value:g} on every line: not measured")
+        if self._reset is not None:
+            yield Note("clock", f"{_TIMER!r} begins again at step {self._reset:,}: its timer was reset")
         for tag, count in sorted(self.dropped.items()):
             yield Note("placeholder", f"{count} values of {tag!r} stand for unknown and were left out", count=count)
 
@@ -177,6 +184,7 @@ class Page:
             "seen": sorted(self._seen),
             "dropped": dict(self.dropped),
             "units": dict(self.units),
+            "reset": self._reset,
             "steps_from": dict(self.steps_from),
         }
 
@@ -191,6 +199,7 @@ class Page:
             held = state[name]
             into.clear()
             into.update(held if isinstance(held, dict) else {})
+        self._reset = None if state["reset"] is None else int(str(state["reset"]))
         seen = state["seen"]
         self._seen = {str(tag) for tag in seen} if isinstance(seen, list) else set()
 
