@@ -140,3 +140,20 @@ def test_told_in_plain_values(tmp_path: Path) -> None:
     assert told["select"] == ["hang"]
     assert told["options"] == {"loss-spike": {"score": 7.0}}
     assert told["origins"] == {"loss-spike.score": "--set", "select": "--select"}
+
+
+def test_patterns_come_from_all_layers(tmp_path: Path) -> None:
+    pattern = r"it (?P<step>\d+), L=(?P<loss>\S+)"
+    (tmp_path / "trainlens.toml").write_text(f"patterns = ['{pattern}']\n")
+    assert load(folder=tmp_path, environ={}).patterns == (pattern,)
+    assert load(folder=tmp_path, environ={"TRAINLENS_PATTERNS": r"a(?P<x>\d{1,3})"}).patterns == (r"a(?P<x>\d{1,3})",)
+    given = load({"patterns": [r"b(?P<y>\d)"]}, folder=tmp_path, environ={})
+    assert given.patterns == (r"b(?P<y>\d)",)
+    assert given.origin("patterns") == "--pattern"
+
+
+@pytest.mark.parametrize("wrong", ["(?P<x>", r"\d+", "(a+)+(?P<x>b)"])
+def test_a_wrong_pattern_is_refused_with_its_place(wrong: str) -> None:
+    with pytest.raises(SettingsError, match=r"--pattern.*the pattern") as refused:
+        load({"patterns": [wrong]}, environ={})
+    assert wrong in refused.value.what

@@ -19,12 +19,15 @@ from trainlens.flags import (
     NoCache,
     Parser,
     Paths,
+    Patterns,
     Quiet,
     Require,
     Select,
     Sets,
     Verbose,
     Width,
+    WriteAccepted,
+    WriteBaseline,
 )
 
 if TYPE_CHECKING:
@@ -82,6 +85,7 @@ def analyze(
     accepted: AcceptedFile = None,
     parser: Parser = None,
     names: Map = None,
+    patterns: Patterns = None,
     config: Config = None,
     jobs: Jobs = None,
     width: Width = None,
@@ -92,7 +96,7 @@ def analyze(
     """Diagnose runs: the answer in the terminal, HTML and PNG reports on disk."""
     flags: dict[str, Any] = {"output": output, "formats": formats, "fail_on": fail_on, "accepted": accepted}
     flags |= {"select": select, "ignore": ignore, "require": require, "baseline": baseline}
-    flags |= {"parser": parser, "map": names, "jobs": jobs, "width": width}
+    flags |= {"parser": parser, "map": names, "patterns": patterns, "jobs": jobs, "width": width}
     _judge(paths, _settings(flags, sets, config, no_cache), quiet=quiet, verbose=verbose)
 
 
@@ -112,15 +116,11 @@ def check(
     require: Require = None,
     baseline: Baseline = None,
     accepted: AcceptedFile = None,
-    write_baseline: Annotated[
-        str | None,
-        typer.Option("--write-baseline", metavar="FILE", help="Write the run as golden values."),
-    ] = None,
-    write_accepted: Annotated[
-        str | None, typer.Option("--write-accepted", metavar="FILE", help="Write all that is found now as accepted.")
-    ] = None,
+    write_baseline: WriteBaseline = None,
+    write_accepted: WriteAccepted = None,
     parser: Parser = None,
     names: Map = None,
+    patterns: Patterns = None,
     config: Config = None,
     jobs: Jobs = None,
     width: Width = None,
@@ -131,7 +131,7 @@ def check(
     """The same diagnosis as a gate: targets, a baseline, an exit status that says whether the runs pass."""
     flags: dict[str, Any] = {"output": output, "formats": formats, "fail_on": fail_on, "accepted": accepted}
     flags |= {"select": select, "ignore": ignore, "require": require, "baseline": baseline}
-    flags |= {"parser": parser, "map": names, "jobs": jobs, "width": width}
+    flags |= {"parser": parser, "map": names, "patterns": patterns, "jobs": jobs, "width": width}
     settings = _settings(flags, sets, config, no_cache).for_gate()
     if write_baseline is not None:
         from trainlens import delivery, reading
@@ -151,11 +151,12 @@ def inspect(
         ),
     ] = None,
     names: Map = None,
+    patterns: Patterns = None,
     config: Config = None,
     no_cache: NoCache = False,
 ) -> None:
     """Show what was read, how each name was understood, what could not be read."""
-    settings = _settings({"parser": parser, "map": names}, None, config, no_cache)
+    settings = _settings({"parser": parser, "map": names, "patterns": patterns}, None, config, no_cache)
     from trainlens import delivery, inspection, reading
 
     found = reading.read(paths, settings, samples=True)
@@ -178,11 +179,12 @@ def export(
     ] = False,
     parser: Parser = None,
     names: Map = None,
+    patterns: Patterns = None,
     config: Config = None,
     no_cache: NoCache = False,
 ) -> None:
     """Write all points as one long table, for your own polars, duckdb or pandas."""
-    settings = _settings({"parser": parser, "map": names}, None, config, no_cache)
+    settings = _settings({"parser": parser, "map": names, "patterns": patterns}, None, config, no_cache)
     from trainlens import delivery, reading, store
 
     chosen = delivery.table_format(table_format, output)

@@ -35,6 +35,10 @@ Map = Annotated[
         "--map", metavar="RAW=CANONICAL", help="What a name means, e.g. dt=step_time:ms or n=step. Repeatable."
     ),
 ]
+Patterns = Annotated[
+    list[str] | None,
+    typer.Option("--pattern", metavar="REGEX", help="Read matching lines: named groups are the metrics. Repeatable."),
+]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Read everything anew and keep nothing.")]
 Jobs = Annotated[
     int | None, typer.Option("--jobs", "-j", metavar="N", help="Processes that share the runs. Default: 1.")
@@ -63,4 +67,10 @@ Baseline = Annotated[
 ]
 AcceptedFile = Annotated[
     str | None, typer.Option("--accepted", metavar="FILE", help="Findings that were looked at and accepted.")
+]
+WriteBaseline = Annotated[
+    str | None, typer.Option("--write-baseline", metavar="FILE", help="Write the run as golden values, judge nothing.")
+]
+WriteAccepted = Annotated[
+    str | None, typer.Option("--write-accepted", metavar="FILE", help="Write all that is found now as accepted.")
 ]

@@ -97,7 +97,7 @@ class Note:
     """What reading could not use or had to mend. One Note for a kind of fault in a file, with its count.
 
     Kinds: cut-off, damaged, checksum, not-understood, encoding, no-steps, duplicate-steps, clock, unreadable,
-    no-points, disagreement, replaced, placeholder, limit.
+    no-points, steps, disagreement, replaced, placeholder, limit.
     """
 
     kind: str

@@ -16,6 +16,9 @@ from trainlens.errors import InputError, SettingsError
 from trainlens.model import Batch, Note, Run, SourceReport
 from trainlens.settings import Settings, nearest
 from trainlens.sources import HEAD, RunFiles, Source, binary, find, foreign, group, inner_last, real_path, shown
+from trainlens.sources.patterns import matches
+
+_PATTERNED = "key-value-text"  # the parser that reads by the user's patterns
 
 # An exported table as CSV or JSON lines, or an answer as JSON: no log, wherever it was put.
 _OURS = re.compile(
@@ -104,8 +107,9 @@ def spare(paths: Sequence[str | Path], output: Path | None, settings: Settings) 
         found = find(path)
         whole = [Source.of(found.root)] if found.root.is_file() else []  # an archive is lost with all that is in it
         for source in [*found.sources, *whole]:
+            known = replace(source, patterns=settings.patterns)
             same = source.held is None and source.path.exists() and source.path.samefile(output)
-            if same and (source in whole or choose(source, settings.parser)[0]):
+            if same and (source in whole or choose(known, settings.parser)[0]):
                 hint = "Name another file"
                 raise SettingsError("is one of the logs and would be lost", where=f"--output {output}", hint=hint)
 
@@ -123,7 +127,7 @@ def work(paths: Sequence[str | Path], settings: Settings) -> tuple[list[RunFiles
         if len(paths) > 1:
             fresh = [source for source in fresh if real_path(source.path) not in taken]
             taken |= {real_path(source.path) for source in fresh}
-        for source in fresh:
+        for source in (replace(source, patterns=settings.patterns) for source in fresh):
             name, report = choose(source, settings.parser)
             if name:
                 read.append((source, name))
@@ -154,6 +158,10 @@ def choose(source: Source, forced: Sequence[str] = ()) -> tuple[str | None, Sour
     if _OURS.match(head):
         reason = "written by trainlens itself"
         return None, SourceReport(source.name, "", bytes=source.size, state="ignored", reason=reason)
+    if matches(head, source.patterns):
+        return _PATTERNED, SourceReport(
+            source.name, _PATTERNED, bytes=source.size, reason="a pattern matches its lines"
+        )
     scores = _scores(head, source.path)
     best = max(scores, key=lambda name: scores[name], default="")
     if best and scores[best] > 0:

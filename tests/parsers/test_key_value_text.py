@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ from hypothesis import strategies as st
 
 from tests.parsers import door
 from trainlens.parsers import _lines, key_value_text
+from trainlens.sources import Source
+from trainlens.sources.patterns import compiled
 
 BAR = "  {0}%|#         | {0}/100 [00:02<03:18,  2.01s/it]"
 
@@ -138,9 +142,28 @@ def test_ranks_are_kept() -> None:
     assert found == {(tag, rank): 3 for tag in ("Loss", "Mem") for rank in range(3)}
 
 
-def test_a_counter_that_begins_again_each_epoch_is_no_step() -> None:
-    text = "".join(f"(epoch: {epoch}, iters: {at}, time: 0.1) G_A: 0.5\n" for epoch in (1, 2) for at in (100, 200))
-    assert door.rows(key_value_text, text)["G_A"] == [(None, 0.5)] * 4
+@pytest.mark.parametrize(
+    ("places", "steps"),
+    [
+        ([(1, 100), (1, 200), (2, 100), (2, 200)], [100, 200, 300, 400]),
+        ([(0, 0), (0, 10), (0, 20), (1, 0), (1, 10), (2, 0)], [0, 10, 20, 30, 40, 50]),
+        ([(1, 1), (1, 101), (2, 1)], [1, 101, 201]),
+        ([(1, 90), (2, 190), (2, 290), (3, 390)], [90, 190, 290, 390]),  # it goes on over the epochs
+        ([(1, 100), (1, 200), (2, 100), (1, 100), (1, 200), (2, 100)], [100, 200, 300, 100, 200, 300]),  # a restart
+        ([(7, 50), (7, 100), (8, 50)], [50, 100, 150]),
+    ],
+)
+@pytest.mark.parametrize(
+    "line",
+    ["(epoch: {0}, iters: {1}, time: 0.1) G_A: 0.5\n", "Epoch: {0}, Batch: {1}, G_A: 0.5, loss: 1.5\n",
+     "epoch {0} batch {1} loss 1.5 G_A 0.5\n", "Epoch: [{0}][{1}]\tloss 1.5 (1.5)\tG_A 0.5 (0.5)\n",
+     "epoch: {0} step: {1}, loss is 1.5, G_A: 0.5\n"],
+)  # fmt: skip
+def test_a_counter_that_begins_again_each_epoch_is_counted_on(
+    line: str, places: list[tuple[int, int]], steps: list[int]
+) -> None:
+    text = "".join(line.format(*place) for place in places)
+    assert door.rows(key_value_text, text)["G_A"] == [(step, 0.5) for step in steps]
 
 
 def test_epochs_are_the_steps_where_nothing_else_is() -> None:
@@ -191,6 +214,8 @@ def consoles(draw: st.DrawFn, *, fixed: bool = False) -> str:
         number = st.floats(0, 10).map(lambda value: f"{value:.4f}")
     shape = st.sampled_from(
         ["step={0} loss={1} lr={2}", "2026-05-18 16:04:46,338 - root - INFO - step: {0}  loss:  {1}  tps: {2}",
+         "Epoch [1][{0}/500]\tlr: {2}, eta: 2:15:0{0}, loss: {1}", "Epoch: [3][ {0}/9000]  loss: {1} ({2})",
+         "step:  {0}  loss: {1}",
          "step:{0}/100 val_loss:{1}", "eval_loss: {1}", "{{'loss': {1}, 'step': {0}}}", "", "words only", "Error: x"]
     )  # fmt: skip
     shapes = draw(st.lists(shape, min_size=1, max_size=4))
@@ -272,3 +297,119 @@ def test_any_bytes_are_survived(content: bytes) -> None:
 )
 def test_sniff(head: str, name: str, low: float, high: float) -> None:
     assert low <= door.sniffed(key_value_text, head, name) <= high
+
+
+@pytest.mark.parametrize(
+    ("patterns", "line", "expected"),
+    [
+        ([r"it (?P<step>\d+) .* L=(?P<loss>\S+)"], "it {0} took 3 s L=2.5 lr=7", {"loss": [(1, 2.5), (2, 2.5)]}),
+        ([r"it (?P<step>\d+)@(?P<rank>\d+) (?P<name>\w+)->(?P<value>\S+)"], "it {0}@3 a->1.5",
+         {"a": [(1, 1.5), (2, 1.5)]}),
+        ([r"(?P<name>[a-z]+)->(?P<value>[\d.]+)"], "a->1.5 b->2 of 3",
+         {"a": [(None, 1.5)] * 2, "b": [(None, 2.0)] * 2}),
+        ([r"nothing (?P<x>\d)", r"^(?P<step>\d+)\|(?P<y>[\d,]+)\|"], "{0}|7,282|", {"y": [(1, 7282.0), (2, 7282.0)]}),
+        ([r"epoch (?P<step>\d+) (?P<loss>[a-z]+)"], "epoch {0} none", {}),
+    ],
+)  # fmt: skip
+def test_patterns_of_the_user(patterns: list[str], line: str, expected: dict[str, Any], tmp_path: Path) -> None:
+    """A matching line is read by the pattern alone; the others are read as ever."""
+    path = tmp_path / "log"
+    path.write_text("".join(line.format(step) + "\n" for step in (1, 2)) + "step: 9 val_loss: 2.25\n")
+    source = replace(Source.of(path), patterns=tuple(patterns))
+    found = door.table(list(key_value_text.read(source)))
+    val_loss = found.pop("val_loss")
+    assert val_loss == [(9, 2.25)]
+    if "step" not in patterns[-1]:
+        expected = {tag: [(0, value) for _, value in rows] for tag, rows in expected.items()}
+    assert {tag: [(step or 0, value) for step, value in rows] for tag, rows in found.items()} == expected
+
+
+def test_times_and_ranks_of_patterns(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("at 1700000000500 r2 x 1.5\nat 2023-11-14 22:13:21 r0 x 2.5\nat 1700000000500 r2 x 1.")
+    pattern = r"at (?P<time>\d+(?:-\d\d-\d\d [\d:]+)?) r(?P<rank>\d) x (?P<x>\S+)"
+    found = door.points(list(key_value_text.read(replace(Source.of(path), patterns=(pattern,)))))
+    assert [(one.rank, one.time.tolist(), one.value.tolist()) for one in found if one.time is not None] == [
+        (2, [1700000000.5], [1.5]),
+        (0, [1700000001.0], [2.5]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("(?P<x>b", "is no regular expression"),
+        (r"\d+", "names no group"),
+        (r"(?P<step>\d+)", "names no group"),
+        (r"(?P<name>\w+)=", "needs both"),
+        (r"(a+)+(?P<x>b)", "run for ever"),
+        (r"(?P<x>(?:\w*\s*)*)", "run for ever"),
+        (r"(?:a|ab)*(?P<x>\d)", "run for ever"),
+    ],
+)
+def test_patterns_that_are_refused(pattern: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        compiled(pattern)
+
+
+def test_patterns_that_are_taken() -> None:
+    for pattern in (r"(?:\w+=\S+ )+(?P<x>\d)", r"[ab]+(?P<x>\d+(?:\.\d+)?)", r"(?P<name>\w+): *(?P<value>[\d.]+)"):
+        assert compiled(pattern).groupindex
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("iter 1: loss 2.5\niter 2: loss 2.5\n", "'iter' (in 100% of rows)"),
+        ("eval_loss: 2.5\n" + "num_updates=1 loss=2.5\n" * 3, "'num_updates' (in 75% of rows)"),
+        ("Epoch 1/3, loss: 2.5\nEpoch 2/3, loss: 2.5\n", "the epoch (in 100% of rows)"),
+        ("Epoch [1][5/10] loss: 2.5\nEpoch [2][5/10] loss: 2.5\n", "the place in the epoch (in 100% of rows)"),
+        ("[0]\ttrain-rmse:0.5\n[1]\ttrain-rmse:0.25\n", "the number in brackets (in 100% of rows)"),
+        ("step: 1 loss: 2.5\nstep: 2 loss: 2.5\n", None),
+        ("global_step=1, loss=2.5\n", None),
+    ],
+)
+def test_what_the_step_was_taken_from_is_told(text: str, told: str | None) -> None:
+    messages = [note.message for note in door.notes(key_value_text, text) if note.kind == "steps"]
+    assert messages == ([] if told is None else [f"the step is taken from {told}"])
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        '{{"log":"{0}\\n","stream":"stdout","time":"2024-01-01T00:00:01.123456789Z"}}',
+        '{{"level":"info","ts":1704067201.5,"msg":"{0}"}}',
+        '{{"time":"2024-01-01T00:00:01Z","level":"INFO","message":"{0}"}}',
+    ],
+)
+def test_lines_inside_lines_of_json(wrap: str) -> None:
+    text = "".join(wrap.format(f"step={step} loss=2.5") + "\n" for step in (1, 2, 3)) + wrap.format("a word") + "\n"
+    (found,) = door.points(door.batches(key_value_text, text))
+    assert found.step is not None
+    assert found.step.tolist() == [1, 2, 3]
+    assert found.time is not None
+    assert (found.time // 1).tolist() == [1704067201.0] * 3
+    assert found.origin is not None
+    assert found.origin.tolist() == [1, 2, 3]
+    assert door.sniffed(key_value_text, text) == 0.9
+
+
+def test_rows_of_json_are_no_wrapped_text() -> None:
+    text = '{"msg": "train", "step": 1, "loss": 2.5}\n{"msg": "train", "step": 2, "loss": 2.25}\n'
+    assert door.rows(key_value_text, text) == {"loss": [(1, 2.5), (2, 2.25)]}
+    assert door.sniffed(key_value_text, text) == 0
+
+
+def test_the_last_row_of_two_columns_needs_no_end() -> None:
+    text = "".join(f"{step} {8.5 - step / 8:.4f}\n" for step in range(1, 9))
+    assert len(door.rows(key_value_text, text + "9 7.2500", "loss.txt")["loss"]) == 9
+    assert len(door.rows(key_value_text, text + "9 7.2", "loss.txt")["loss"]) == 8
+
+
+def test_a_timer_that_was_reset_is_told() -> None:
+    times = [*range(100, 1100, 100), *range(30, 150, 30)]
+    text = "".join(f"step:{at}/20 train_loss:2.5 train_time:{time}ms\n" for at, time in enumerate(times, 1))
+    assert [note.message for note in door.notes(key_value_text, text) if note.kind == "clock"] == [
+        "'train_time' begins again at step 11: its timer was reset"
+    ]
+    assert not [note for note in door.notes(key_value_text, text * 2) if "step 1:" in note.message]

@@ -103,7 +103,7 @@ CONSOLES: list[tuple[str, str, Rows]] = [
             f"INFO - 09/03/20 02:40:21 - 8:31:52 - Epoch: [{epoch}][{at}]\tTime 2.7 (2.6)\tLoss 2.{at} (2.1)\tLr: 0.6\n"
             for epoch, at in ((398, 0), (398, 50), (399, 0))
         ),
-        {"Loss": [(None, 2.0), (None, 2.5), (None, 2.0)], "Lr": [(None, 0.6)] * 3},
+        {"Loss": [(0, 2.0), (50, 2.5), (100, 2.0)], "Lr": [(at, 0.6) for at in (0, 50, 100)]},
     ),
     (
         "fairseq 0.6",
@@ -224,6 +224,76 @@ CONSOLES: list[tuple[str, str, Rows]] = [
         "detectron2",
         "[08/30 23:00:36] d2.utils.events INFO:  eta: 0:14:11  iter: 19  total_loss: 76.5  loss_ce_0: 1.25  lr: 0.5\n",
         {"total_loss": [(19, 76.5)], "loss_ce_0": [(19, 1.25)]},
+    ),
+    (
+        "timm",
+        "".join(f"Train: {epoch} [ {at:>3}/100 ( 36%)]  Loss: 6.5 (6.75)  Time: 0.5s, 851.2/s (0.5s, 820/s)  LR: 0.25\n"
+            for epoch in (0, 1) for at in (0, 50)),
+        {"Loss": [(at, 6.5) for at in (0, 50, 100, 150)], "LR": [(at, 0.25) for at in (0, 50, 100, 150)]},
+    ),
+    (
+        "OLMo over lines",
+        "".join(f"2024-01-01 00:00:00\tnode:0\tolmo.train:1000\tINFO\t[step={at}/1000,epoch=0]\n"
+            f"    train/CrossEntropyLoss=2.5\n    throughput/total_tokens=4,194,304\n" for at in (1, 2)),
+        {"train/CrossEntropyLoss": [(1, 2.5), (2, 2.5)], "throughput/total_tokens": [(1, 4194304), (2, 4194304)]},
+    ),
+    (
+        "Composer",
+        "".join(f"[batch={at}/100]:\n\t Train loss/train/total: 2.5\n" for at in (1, 2)),
+        {"Train loss/train/total": [(1, 2.5), (2, 2.5)]},
+    ),
+    (
+        "OpenNMT",
+        "".join(f"[2020-01-01 10:00:00,123 INFO] Step {at}/1000; acc: 3.5; lr: 0.5; 1200/1300 tok/s; 12 sec\n"
+            for at in (50, 100)),
+        {"acc": [(50, 3.5), (100, 3.5)], "tok/s (source)": [(50, 1200), (100, 1200)]},
+    ),
+    (
+        "Marian",
+        "".join(f"[2020-01-01 10:00:00] Ep. 1 : Up. {at} : Sen. 123,456 : Cost 5.5 * 1,234 @ 10 after 12,345"
+            f" : Time 3.5s : 125.5 words/s : gNorm 1.5 : L.r. 3.0000e-04\n" for at in (10, 20)),
+        {"Cost": [(10, 5.5), (20, 5.5)], "words/s": [(10, 125.5), (20, 125.5)], "L.r.": [(10, 3e-4), (20, 3e-4)]},
+    ),
+    (
+        "Flair",
+        "".join(f"2021-01-01 10:00:00,123 epoch {epoch} - iter 5/10 - loss 3.5 - samples/sec: 100.5 - lr: 0.5\n"
+            for epoch in (1, 2)),
+        {"loss": [(5, 3.5), (15, 3.5)], "lr": [(5, 0.5), (15, 0.5)]},
+    ),
+    (
+        "ESPnet",
+        "[host] 2022-01-01 10:00:00,123 (trainer:737) INFO: 1epoch:train:1-100batch: iter_time=0.5, loss=35.5\n"
+        "[host] 2022-01-01 11:00:00,123 (trainer:338) INFO: 1epoch results: [train] loss=30.5, time=10 minutes and 5.1"
+        " seconds, [valid] loss=25.5\n",
+        {"loss": [(100, 35.5)], "train/loss": [(100, 30.5)], "valid/loss": [(100, 25.5)]},
+    ),
+    ("XGBoost", "[0]\ttrain-rmse:0.5\n[1]\ttrain-rmse:0.25\n", {"train-rmse": [(0, 0.5), (1, 0.25)]}),
+    (
+        "spaCy",
+        "E    #       LOSS NER  ENTS_F  SCORE \n---  ------  --------  ------  ------\n"
+        "  0       0     43.25    0.00    0.50\n  1     200    843.25   45.50    0.75\n",
+        {"LOSS NER": [(0, 43.25), (200, 843.25)], "SCORE": [(0, 0.5), (200, 0.75)], "epoch": [(0, 0), (200, 1)]},
+    ),
+    (
+        "fastai",
+        "epoch     train_loss  valid_loss  time    \n0         0.75        0.5         00:30     \n"
+        "1         0.5         0.25        00:30     \n",
+        {"train_loss": [(0, 0.75), (1, 0.5)], "valid_loss": [(0, 0.5), (1, 0.25)]},
+    ),
+    (
+        "Keras without bars",
+        "Epoch 1/3\n - 5s - loss: 0.5 - val_loss: 0.75\nEpoch 2/3\n - 5s - loss: 0.25 - val_loss: 0.5\n",
+        {"loss": [(1, 0.5), (2, 0.25)], "val_loss": [(1, 0.75), (2, 0.5)]},
+    ),
+    (
+        "verl with numbers of numpy",
+        "step:1 - actor/entropy:np.float64(0.5) - critic/score/mean:0.25\n",
+        {"actor/entropy": [(1, 0.5)], "critic/score/mean": [(1, 0.25)]},
+    ),
+    (
+        "names, numbers and blanks",
+        "step 1 loss 2.5 lr 0.5 acc 50.5% (49.5%)\nstep 2 loss 2.25 lr 0.5 acc 51.5% (50.5%)\n",
+        {"loss": [(1, 2.5), (2, 2.25)], "acc": [(1, 50.5), (2, 51.5)]},
     ),
     (
         "NeMo 2",

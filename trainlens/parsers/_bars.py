@@ -14,7 +14,7 @@ from trainlens.parsers._numbers import NUMBER, scaled
 from trainlens.parsers._pairs import is_step, pairs
 from trainlens.parsers._positions import Position
 
-BAR = re.compile(r"(\d+)/(\d+) \[(\d+:[^\[\]]*)(\]?)")
+BAR = re.compile(r"(\d+)/(\d+|\?) \[(\d+:[^\[\]]*)(\]?)")
 KERAS = re.compile(r"\s*(\d+)/(\d+)\s*(?:\[[=>.]*\]|━+|(?=\s-\s\d+m?s\s))")
 _POSTFIX = re.compile(rf"\s*([^\W\d][\w./ -]*?)\s?[=:]\s?({NUMBER})([A-Za-z%/]*)\s*\Z")
 _PERCENT = re.compile(r":?\s*\d+%\|")

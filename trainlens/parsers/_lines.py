@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainlens.model import NO_RANK, Ints
+from trainlens.parsers._envelopes import holds_envelopes, opened
 from trainlens.sources import Source
 
 BLOCK = 4 << 20  # bytes read at once: what is made of them still fits the caches
@@ -100,7 +101,9 @@ def encoding(head: bytes) -> tuple[str, int]:
 def head_text(head: bytes) -> str:
     """The head of a file as clean text, its last line left out where the head may have cut it."""
     name, mark = encoding(head)
-    text = head[mark:].decode(name, "replace").replace("\r\n", "\n").replace("\r", "\n")
+    text = head[mark:].decode(name, "replace")
+    text = opened(text.encode()).decode() if text.lstrip().startswith('{"') else text
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     return plain(text.rpartition("\n")[0] or text)
 
 
@@ -121,11 +124,13 @@ def blocks(source: Source, start: int = 0, line: int = 1, size: int = BLOCK) -> 
             continue
         cut = cut or fresh.rfind(b"\r") + 1 or len(fresh)
         padded, left = b"".join((left, memoryview(fresh)[:cut], bytes(SLACK))), fresh[cut:]
+        if holds_envelopes(padded):
+            padded = opened(padded[:-SLACK]) + bytes(SLACK)
         ends = newlines(np.frombuffer(padded, np.uint8))
         yield Block(padded, line, end - len(left), ends, torn=False)
         line += len(ends)
     if left:
-        yield Block(left + bytes(SLACK), line, end - len(left), np.empty(0, np.int64), torn=True)
+        yield Block(opened(left) + bytes(SLACK), line, end - len(left), np.empty(0, np.int64), torn=True)
 
 
 def newlines(buffer: NDArray[np.uint8]) -> Ints:

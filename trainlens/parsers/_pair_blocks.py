@@ -11,7 +11,9 @@ import re
 from collections.abc import Mapping
 
 from trainlens.model import Event, EventKind, Place
+from trainlens.parsers._lines import clock
 from trainlens.parsers._numbers import NUMBER, scaled
+from trainlens.parsers._pair_tables import HeadedTable
 from trainlens.parsers._pairs import is_metric, is_step
 from trainlens.parsers._text_page import Page
 
@@ -19,7 +21,9 @@ _WIDEST = 300  # characters of a row in a boxed table
 _RULE = re.compile(r"\s*[-=+]{10,}\s*\Z")
 _CELLS = re.compile(rf"\|\s+([^|]*?[^|\s])\s*\|\s*(?:({NUMBER})\s*)?\|\s*\Z")
 _HEADLINE = re.compile(r"\W*(?:Learning )?[Ii]teration\s*#?:?\s*(\d+)\s*/\s*(\d+)\W*\Z")
-_LINE = re.compile(rf"\s{{2,}}([^\W\d][^:=]{{0,59}}):\s+({NUMBER})\s?([A-Za-z%/]*)\s*(?:\(.*\)\s*)?\Z")
+# OLMo and Composer: "[step=10/1000,epoch=0]" or "[batch=1/100]:", the values on the lines below
+_STEP_LINE = re.compile(r"\[(?:step|batch|iter|iteration|global_step)=(\d+)(?:/(\d+))?(?:,[^\[\]]*)?\]:?\s*\Z")
+_LINE = re.compile(rf"\s{{2,}}([^\W\d][^:=]{{0,59}})(?::\s+|=)({NUMBER})\s?([A-Za-z%/]*)\s*(?:\(.*\)\s*)?\Z")
 _EPOCH = re.compile(r"\W*Epoch:?\s*#?(\d+)\s*/\s*(\d+)\W*\Z")
 _COLUMNS = re.compile(r"\s*Epoch\s+(?:GPU_mem|gpu_mem)\s+(\S.*?)\s*\Z")
 _ROW = re.compile(r"\s*(\d+)/(\d+)\s+[\d.]+[KMGT]?((?:\s+[-\w.]+)+):\s+\d+%\|[^|]*\|\s*(\d+)/(\d+) \[")
@@ -41,6 +45,7 @@ class Blocks:
         self.page = page
         self.epoch: int | None = None  # of the last headline "Epoch 3/30"
         self.sessions = 0
+        self.table = HeadedTable(page)
         self._open = ""  # what is open: "table", "lines", "metrics"
         self._section = ""
         self._cells: dict[str, float] = {}
@@ -64,8 +69,15 @@ class Blocks:
             self.page.time = None
             self._open = "lines"
             return False
-        if "poch" in text:
-            return self._under_epochs(text)
+        if "poch" in text and (known := self._under_epochs(text)) is not None:
+            return known
+        if (known := self.table.read(text)) is not None:
+            return known
+        if text.rstrip().endswith(("]", "]:")) and "=" in text and (found := _step_line(text)):
+            self.page.at_step(int(found[1]), int(found[2] or 0))
+            self.page.time = clock(text)
+            self._open = "lines"
+            return False
         if start == "=" and _SESSION.match(text):
             self.sessions += 1
             kind: EventKind = "run-start" if self.sessions == 1 else "restart"
@@ -183,11 +195,18 @@ class Blocks:
     # ---- going on later --------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in _KEPT}
+        return {**{name: getattr(self, name) for name in _KEPT}, "table": self.table.state()}
 
     def restore(self, state: Mapping[str, object]) -> None:
         for name in _KEPT:
             setattr(self, name, state[name])
+        self.table.restore(state["table"])
+
+
+def _step_line(text: str) -> re.Match[str] | None:
+    """A step in brackets that ends a line."""
+    begin = text.rfind("[")
+    return _STEP_LINE.match(text, begin) if 0 <= begin < 300 else None
 
 
 _KEPT = ("epoch", "sessions", "_open", "_section", "_cells", "_columns", "_classes")

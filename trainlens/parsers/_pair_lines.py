@@ -7,8 +7,8 @@ or "Step 0 | …"), or in the progress bar that a dictionary follows. Lines with
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from trainlens.model import NO_RANK
 from trainlens.parsers._bars import BAR, KERAS, final, place, told
@@ -17,25 +17,17 @@ from trainlens.parsers._line_ends import LineEnds
 from trainlens.parsers._lines import clock, unprefixed
 from trainlens.parsers._numbers import NUMBER, THOUSANDS, scaled
 from trainlens.parsers._pair_blocks import Blocks
-from trainlens.parsers._pairs import MAY_STEP, STEP_WORD, bare, is_metric, is_step, pairs, split_of
-from trainlens.parsers._positions import RUNNING_EVALUATION, Counter, position
+from trainlens.parsers._pair_places import CODE, INSIDE, REACH, Place, Row, is_row, placed
+from trainlens.parsers._pairs import Field, bare, is_metric, is_step, message, pairs, spaced, split_of
+from trainlens.parsers._positions import RUNNING_EVALUATION, Counter
 from trainlens.parsers._shapes import STEP, Mark
 from trainlens.parsers._text_page import UNKNOWN, Page
 
 _AGAIN = re.compile(r"[\r\b]+")  # writes over what stands on the line
 _TWO_COLUMNS = re.compile(rf"\s*(\d+)[ \t]+({NUMBER})\s*\Z")
-_COUNTED = re.compile(r"(?:\W*epoch|step|iter|iteration)\s+\d", re.I)
+_COUNTED = re.compile(r"(?:\W*epoch|step|iter|iteration)\s+\[?\d", re.I)
 _SHELL = re.compile(r"\++ ")  # what `set -x` prints
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    line: int
-    time: float | None
-    step: int | None
-    total: int | None
-    values: list[tuple[str, float]]
-    rank: int
+_KERAS_LINE = re.compile(r" ?- \d+m?s(?: \d+m?s/\w+)? - (?=\w)")  # the end of an epoch without a bar
 
 
 class PairLines:
@@ -54,8 +46,7 @@ class PairLines:
         self._ends = LineEnds()
         self._columns: bool | None = None  # a file of two columns of numbers
         self._known: set[tuple[str, ...]] = set()
-        # rows of names that say nothing of training, until they come again
-        self._held: dict[tuple[str, ...], _Row] = {}
+        self._held: dict[tuple[str, ...], Row] = {}  # rows that say nothing of training, until they come again
         self._drawn: tuple[int | None, list[tuple[str, float]]] = (None, [])
 
     def read(self, line: str, *, torn: bool = False) -> bool:
@@ -81,12 +72,14 @@ class PairLines:
                 barred, text = self._bars(text)
             if (bar := KERAS.match(text)) is not None:
                 return not torn and "ETA" not in text and bar[1] == bar[2] and self._epoch_end(text[bar.end() :])
+        if text.startswith((" - ", "- ")) and self.blocks.epoch is not None and (end := _KERAS_LINE.match(text)):
+            return not torn and self._epoch_end(text[end.end() - 3 :])
         return self._rest(text, torn) or barred
 
     def _rest(self, text: str, torn: bool) -> bool:
         if "{'" in text or '{"' in text:
             return self._dictionary(text)
-        if ":" in text or "=" in text or ("|" in text and _COUNTED.match(text)):
+        if ":" in text or "=" in text or _COUNTED.search(text, 0, REACH):
             return self._pairs(text, torn)
         return False
 
@@ -97,19 +90,19 @@ class PairLines:
         end, barred = 0, False
         for found in BAR.finditer(text):
             before = text[end : found.start()]
-            count, self.bar, end = int(found[1]), int(found[2]), found.end()
+            count, self.bar, end = int(found[1]), 0 if found[2] == "?" else int(found[2]), found.end()
             self.bars[self.bar] = count
             if found[4] and (values := told(found[3], before)):
                 step = self.counter.step(place(count, self.bar, before))
-                row = _Row(self.page.line, None, step, None, values, unprefixed(before)[0])
+                row = Row(self.page.line, None, step, None, values, unprefixed(before)[0], "the progress bar")
                 barred = self._fresh(row) or barred
             if self.bar == self.main and self.page.step is not None:
                 self.page.step = int(found[1])  # what is told next happened here
         if len(self.bars) > 1000:
-            self.bars = {total: self.bars[total] for total in (self.bar, self.main) if total in self.bars}
+            self.bars = {total: count for total, count in self.bars.items() if total in (self.bar, self.main)}
         return barred, text[end:] if end else text
 
-    def _fresh(self, row: _Row) -> bool:
+    def _fresh(self, row: Row) -> bool:
         """Takes the row of a bar, unless the bar has only been drawn again."""
         again = self._drawn == (row.step, row.values)
         self._drawn = (row.step, row.values)
@@ -121,24 +114,24 @@ class PairLines:
         if values:
             step = self.blocks.epoch if self.page.step is None or self._by_epoch else None
             self._by_epoch = self._by_epoch or step is not None
-            self._row(_Row(self.page.line, None, step, None, values, NO_RANK))
+            self._row(Row(self.page.line, None, step, None, values, NO_RANK, "the epoch"))
         return bool(values)
 
     def _dictionary(self, text: str) -> bool:
         found = dictionary(text)
-        if found is None:
+        if found is None or not (found.values or found.closing):
             return False
         if found.closing:
             for key, number in found.values:
                 self.page.fact(key, number)
             return True
-        if not found.values:
-            return False
-        step, total = found.step, found.total
+        step, total, named = found.step, found.total, found.named
         if step is None and self.bars:
-            step, total = self._bar_step(found.values)
+            (step, total), named = self._bar_step(found.values), "the progress bar"
         rank, _ = unprefixed(text[: found.begin])
-        self._row(_Row(self.page.line, clock(text), step, total, found.values, rank))
+        self._row(Row(self.page.line, clock(text), step, total, found.values, rank, named))
+        if found.marks and self._line is text:
+            self.page.shapes.learn(text, found.marks, rank, named)
         return True
 
     def _bar_step(self, values: list[tuple[str, float]]) -> tuple[int | None, int | None]:
@@ -152,30 +145,57 @@ class PairLines:
     # ---- pairs ---------------------------------------------------------------------------------------------------
 
     def _pairs(self, text: str, torn: bool) -> bool:
-        if "[" in text and RUNNING_EVALUATION.match(text):
+        if CODE.match(text) or ("[" in text and RUNNING_EVALUATION.match(text)):
             return False
-        found = list(pairs(text))
-        word, at = None, None
-        if not any(is_step(field.key) for field in found) and MAY_STEP.search(text):
-            at = position(text)
-            word = None if at else STEP_WORD.search(text)
-            if begun := at.end if at else word.end() if word else text.find("| num_updates ") + 1:
-                found = [*found, *bare(text, begun if at or word else 0, found)]
-        if torn and found and not self._ends.whole(text, found[-1].end):
+        begin = message(text)
+        found = list(pairs(text, begin))
+        place = placed(text, begin, found)
+        if place.at or place.own:
+            found = [field for field in found if field.begin >= place.end]
+        if begun := place.end or text.find("| num_updates ") + 1:
+            found = [*found, *(spaced(text, begun) if place.loose else bare(text, begun, found))]
+        elif found:
+            found = [*found, *bare(text, found[0].end, found, sure=False)]
+        if torn and found and not self._ends.whole(text, max(field.end for field in found)):
             found = [field for field in found if field.end < len(text.rstrip())]
         if not found:
             return False
-        step, total = (int(word[1]), int(word[2] or 0)) if word else (None, 0)
-        marks = [Mark(STEP, *word.span(1))] if word else []
-        if at and at.total and not at.evaluation:
-            step = self.counter.step(at)
-        epoch, values, used, restarts = None, [], 0, False
-        split = split_of(text)
+        row, marks, used = self._fields(text, found, place)
+        values = row.values
+        if row.step is None and not place.at:
+            if self._counts_epochs(place.epoch, values):
+                row, marks = replace(row, step=place.epoch, total=place.total, named="the epoch"), []
+            else:
+                fresh = [value for value in values if value[0] not in self._with_step]
+                values = fresh if is_row(text[begin:], fresh, used) else []
+        if not values:
+            return False
+        if not torn:
+            self._ends.add(text)
+        if row.step is None:
+            self._row(replace(row, values=values))
+            return True
+        self._with_step.update(key for key, _ in values)
+        known = self._when_repeated(row)
+        if known and marks and not torn and self._line is text:
+            self.page.shapes.learn(text, marks, row.rank, row.named, zero_based=place.zero_based)
+        return known
+
+    def _fields(self, text: str, found: Sequence[Field], place: Place) -> tuple[Row, list[Mark], int]:
+        """The row of a line, the marks of its numbers, and how many characters its fields take."""
+        step, total, named = place.step, place.total, place.named
+        marks = [Mark(STEP, *place.mark)] if place.mark else []
+        if place.at and not place.at.evaluation:
+            step, named = self.counter.step(place.at), "the place in the epoch"
+        values: list[tuple[str, float]] = []
+        epoch, inside, used, split = place.epoch, False, place.end, split_of(text)
+        results = text.find("[valid] ") if " results: [train] " in text else -1  # ESPnet at the end of an epoch
         for field in found:
             used += field.end - field.begin
             whole = step is None and field.value == field.value // 1
             if whole and (is_step(field.key) or (field.key == "s" and field.begin <= 0)):
-                step, total, restarts = int(field.value), field.total, field.key == "iters"
+                step, total, named = int(field.value), field.total, f"'{field.key}'"
+                inside = field.key.lower() in INSIDE
                 marks.append(Mark(STEP, *field.number))
                 continue
             marks.append(Mark(field.key, *field.number, THOUSANDS.get(field.unit, "")))
@@ -184,39 +204,28 @@ class PairLines:
             if UNKNOWN.get(field.key) == field.value:
                 self.page.dropped[field.key] += 1
                 continue
-            epoch = field.value if field.key.lower() in ("epoch", "epochs") else epoch
+            if field.key.lower().removeprefix("training ").removeprefix("train ") in ("epoch", "epochs"):
+                epoch = int(field.value) if field.value == field.value // 1 and abs(field.value) < 1e9 else None
+            if results >= 0:
+                split = "train/" if field.begin < results else "valid/"
             values.append((split + field.key, field.value))
-        if restarts and epoch is not None:
-            step = None  # the counter begins again with each epoch
-        elif step is None and not at:
-            if self._counts_epochs(text, epoch, values):
-                step, marks = int(epoch or 0), []
-            else:
-                values = self._stepless_row(text, values, used)
-        if not values:
-            return False
-        if not torn:
-            self._ends.add(text)
-        row = _Row(self.page.line, clock(text), step, total, values, unprefixed(text)[0])
-        if step is None:
-            self._row(row)
-            return True
-        self._with_step.update(key for key, _ in values)
-        known = self._when_repeated(row)
-        if known and not at and not torn and self.page.shapes.open and self._line is text:
-            self.page.shapes.learn(text, marks, row.rank)
-        return known
+        if step is not None and inside and epoch is not None:
+            step = self.counter.counted_on(epoch, step)
+            if not self.counter.of_the_run:
+                marks = []  # each line is counted by itself, until it is known that the counter goes on
+        marks = place.marks(marks) if place.at else marks
+        place.epoch = epoch
+        rank = NO_RANK if place.own else unprefixed(text)[0]
+        return Row(self.page.line, clock(text), step, total, values, rank, named), marks, used
 
-    def _counts_epochs(self, text: str, epoch: float | None, values: list[tuple[str, float]]) -> bool:
+    def _counts_epochs(self, epoch: int | None, values: list[tuple[str, float]]) -> bool:
         """Whether epochs are the steps of this log: whole ones, and no line has named any other step."""
-        if epoch is None or epoch != epoch // 1 or _BRACKETED.search(text):
-            return False
-        if not any(is_metric(key) for key, _ in values):
+        if epoch is None or not any(is_metric(key) for key, _ in values):
             return False
         self._by_epoch = self._by_epoch or self.page.step is None
         return self._by_epoch
 
-    def _when_repeated(self, row: _Row) -> bool:
+    def _when_repeated(self, row: Row) -> bool:
         """Rows with a step but no name that tells of training may be settings; they count once they come again."""
         keys = tuple(key for key, _ in row.values)
         if any(is_metric(key) for key in keys) or keys in self._known:
@@ -232,17 +241,12 @@ class PairLines:
         self._row(row)
         return True
 
-    def _stepless_row(self, text: str, values: list[tuple[str, float]], used: int) -> list[tuple[str, float]]:
-        """The values of a line without a step, none unless it is a row of metrics and little else."""
-        values = [(key, value) for key, value in values if key not in self._with_step]
-        if not any(is_metric(key) for key, _ in values) or 2 * used < len(text.strip()):
-            return []
-        return [] if any(mark in text for mark in (" = ", "self.", "'", '"', "#")) else values
-
     def _two_columns(self, line: str, torn: bool) -> bool:
-        if not line.strip() or torn:
+        if not line.strip() or (torn and not (self._columns and self._ends.whole(line, len(line.rstrip())))):
             return False
         found = _TWO_COLUMNS.match(line)
+        if found and not torn:
+            self._ends.add(line)
         self._columns = found is not None
         if found:
             self.page.time = None
@@ -250,9 +254,10 @@ class PairLines:
             self.page.point(self.page.subject, scaled(found[2]))
         return self._columns
 
-    def _row(self, row: _Row) -> None:
+    def _row(self, row: Row) -> None:
         page, line = self.page, self.page.line
         page.line, page.time = row.line, row.time
+        page.steps_from[row.named if row.step is not None else ""] += 1
         if row.step is not None:
             page.at_step(row.step, row.total)
         said: set[str] = set()
@@ -290,7 +295,4 @@ class PairLines:
         self._columns = None if state["columns"] is None else bool(state["columns"])
         known, held = state["known"], state["held"]
         self._known = {tuple(keys) for keys in known} if isinstance(known, list) else set()
-        self._held = {tuple(keys): _Row(*row) for keys, row in held} if isinstance(held, list) else {}
-
-
-_BRACKETED = re.compile(r"[Ee]poch:?\s*\[")
+        self._held = {tuple(keys): Row(*row) for keys, row in held} if isinstance(held, list) else {}

@@ -10,23 +10,54 @@ from functools import lru_cache
 from trainlens import catalog
 from trainlens.parsers._numbers import NUMBER, scaled
 
+# Some numbers stand in brackets of their own: tensor(2.5), np.float64(2.5), [2.5]; a list of several is no number.
 _VALUE = re.compile(
-    rf"[:=]\s*({NUMBER})([A-Za-z%]*(?:/[A-Za-z]+)?)(?:\s*/\s*(\d+))?(?:\s?\(([\d.]+)%\))?"
-    r"(?:\s([KMG]i?B|ms|secs?|seconds|%)(?![\w/%]))?(?=[\s,;|)\]}(]|\Z)"
+    rf"[:=]\s*(?:(?:tensor|np\.\w{{1,10}}|[aA]rray)(\()|(\[))?({NUMBER})([A-Za-z%]*(?:/[A-Za-z]+)?)"
+    r"(?:\s*/\s*(\d+))?(?:\s?\(([\d.]+)%\))?"
+    r"(?:\s([KMG]i?B|ms|secs?|seconds|%)(?![\w/%]))?(?=[\s,;|)\]}(]|\Z)(?!\s?(?:days?|hours?|hrs?|min(?:ute)?s?)\b)"
 )
 _CUT = re.compile(r"[|,;\t\[\]{}>]|\s{2,}|\s-\s|:\s|(?<=\d):|(?<!\w)\(")
+_ENDS_IN_NUMBER = re.compile(r" \d[\d.,]*[a-zA-Z%]{0,2}\Z")
 _IN_BRACKETS = re.compile(r"\s?\([^()]{1,30}\)\Z")
 _NAME = re.compile(r"[^\W\d][^\n]{0,59}\Z")
 STEP_WORD = re.compile(
-    r"\b(?:global[ _]step|step|iter|iteration|update)s?[ #]+(\d+)(?:\s*/\s*(\d+))?"
-    r"(?=\s*(?:[:|,\])-]|\Z)|\s+[|A-Z]|\s\([\d.]+ iter/s)",
+    r"\b(?:(?:global[ _]step|step|iter|iteration|update)s?[ #]+|Up\. )(\d+)(?:\s*/\s*(\d+))?"
+    r"(?=\s*(?:[:;|,\])-]|\Z)|\s+(?-i:[|A-Z])|\s\([\d.]+ iter/s)",
     re.I,
 )
-MAY_STEP = re.compile(r"tep|ter|pdate|poch|STEP|ITER|Test|Val|EPOCH")
-_BARE = re.compile(
-    rf"\s*([^\W\d][\w /.@-]*?) +({NUMBER})([A-Za-z%/]*)(?: ?\(\s*[-+]?[\w.+-]+\s*\))?(?: ([A-Za-z/%]+))?\s*\Z"
+MAY_STEP = re.compile(r"tep|ter|pdate|poch|STEP|ITER|Test|Val|EPOCH|Train:|Up\. |Batch")
+# "step 7 loss 2.5 lr 0.1": a step that only blanks part from names and numbers
+LOOSE_STEP = re.compile(r"\b(?:step|iter|iteration)[ #]+(\d+)(?:\s?/\s?(\d+))?(?=\s+[a-z_])", re.I)
+EPOCH_WORD = re.compile(
+    r"\bepoch(?:s?\s*[:=#]?\s*\[?|\s*\[)\s*(\d{1,9})(?:\s*/\s*(\d+))?\s*\]?(?:\s+done)?"
+    r"(?=\s*[:,;|)-]|\s+[A-Za-z*(]|\s*\Z)",
+    re.I,
 )
-_APART = re.compile(r", |\t|\|")
+# The step in brackets at the begin of a line: XGBoost, LightGBM, CatBoost; CLU behind the header of glog
+LEADING_STEP = re.compile(r"\s*(?:\[(\d+)\]|(\d+):)(?=\t)|(?:train: )?\[(\d+)\](?= \w+=)")
+_GLOG = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d")
+# What loggers put before their messages: all up to the level, a bracket with a clock, the place in the source
+_HEADER = re.compile(
+    r"""\W{0,3}[^=]{0,120}?\b(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE|SUCCESS|CRITICAL)\b
+        (?::[\w.]{1,60}:(?=\w)|[\]:)]*(?:\s*\|?\s*[\w.]{1,80}:[\w.<>]{1,80}:\d+\s-\s)?)
+      | \W{0,3}(?:\[[^\[\]=]{0,80}\d\d:\d\d:\d\d[^\[\]=]{0,60}\]:?)+
+      | [IWEF]\d{4}\ \d\d:\d\d:\d\d\.\d+\s+\d+\ [\w./-]{1,80}:\d+\]\s""",
+    re.VERBOSE,
+)
+_NAMES_STEP = re.compile(r"tep\b|ter\b|teration|poch", re.I)
+_BARE = re.compile(
+    rf"\s*([^\W\d][\w /.@-]*?) +({NUMBER})([A-Za-z%/]*)(?: ?\(\s*[-+]?[\w.+-]+%?\s*\))?(?: ([A-Za-z/%]+))?"
+    r"(?: [*@] [\d,]+| after [\d,]+)*\s*\Z"
+)
+_BEHIND = re.compile(
+    rf"\s*\(?({NUMBER})(%?)\s?([A-Za-z]+/(?:s|secs?|seconds?|it|iter|step|batch)|[KMGT]i?B|ms|(?<=% )\w[\w ]*)\)?\s*\Z"
+)
+_TWO_RATES = re.compile(r"\s*(\d+)/\s?(\d+) (tok/s)\s*\Z")  # OpenNMT: of the source and of the target
+_APART = re.compile(r", |\t|\||;|\s-\s|\s:\s|\s{2,}(?=[A-Za-z])|(?<=\w) \((?=\d[\d.]* ms)")
+_HOLDS_NUMBER = re.compile(r"(?:^|\s)[\d.]+(?:\s|$)")
+_WORD = re.compile(r"[^\W\d][\w./@-]*:?\Z")
+_SPACED = re.compile(rf"({NUMBER})([A-Za-z%/]*),?\Z")
+_MEAN = re.compile(rf"\(({NUMBER})%?\)\Z")
 _SETTING = frozenset(("total", "max", "num", "warmup", "per", "every"))  # steps, but not the one that was reached
 _OF_SPLIT = re.compile(r"(?:train|valid\d*)_num_updates\Z")  # fairseq at the end of an epoch
 _LOGGER = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR):[\w.]+:(?=\w)")  # logging.BASIC_FORMAT
@@ -56,11 +87,25 @@ def is_metric(key: str) -> bool:
 
 def split_of(text: str) -> str:
     """What to put before the names of a line that says of the whole line of which split its values are."""
-    if "Saving dict for global step" in text:  # tf.estimator
+    if "Saving dict for global step" in text or text.startswith("Test set: "):  # tf.estimator, the example of MNIST
         return "eval/"
     if " epoch " in text and " | " in text:  # fairseq at the end of an epoch, where the names are those of its rows
         return next((f"{split}/" for split in ("train", "valid") if f"| {split} | epoch " in text), "")
     return ""
+
+
+def message(text: str) -> int:
+    """Where the message of a line begins, behind what its logger wrote before it."""
+    found = _HEADER.match(text)
+    if not found or _NAMES_STEP.search(text, 0, found.end()):
+        return 0
+    return found.end()
+
+
+def leading_step(text: str, begin: int) -> re.Match[str] | None:
+    """The step in brackets that a message begins with; a rank would be followed by a blank."""
+    found = LEADING_STEP.match(text, begin)
+    return found if found and (found[3] is None or found[0].startswith("train") or _GLOG.match(text)) else None
 
 
 @lru_cache(maxsize=16384)
@@ -77,7 +122,7 @@ def _key(text: str, equals: bool) -> str:
         name = name.rpartition(" ")[2].lstrip("([{'\"")
     if ":" in name:
         name = _LOGGER.sub("", name)
-    if not _NAME.match(name) or name.endswith(_CODE_FILE) or name in _PLACES or name.rpartition(" ")[2].isdigit():
+    if not _NAME.match(name) or name.endswith(_CODE_FILE) or name in _PLACES or _ENDS_IN_NUMBER.search(name):
         return ""
     return name + (unit[0] if unit else "")
 
@@ -93,32 +138,72 @@ class Field:
     total: int = 0  # behind a slash
 
 
-def pairs(text: str) -> Iterator[Field]:
-    """The pairs of a line."""
-    before = 0
-    for found in _VALUE.finditer(text):
+def pairs(text: str, start: int = 0) -> Iterator[Field]:
+    """The pairs of a line from `start` on."""
+    before = start
+    for found in _VALUE.finditer(text, start):
         sign = found.start()
         key = _key(text[max(before, sign - 80) : sign], text[sign] == "=")
         before = found.end()
-        if not key:
+        if not key or (found[1] and text[before] not in "),") or (found[2] and text[before] != "]"):
             continue
-        unit = found[2]
+        unit, total = found[4], int(found[5] or 0)
+        if found[6] and total and not is_step(key):  # 9842/10000 (98%): the share says it
+            yield Field(f"{key} (%)", float(found[6]), sign - len(key), found.end(), found.span(6))
+            continue
         tag = f"{key} ({unit})" if unit in ("GiB", "MiB") and "(" not in key else key
-        value = scaled(found[1], unit)
-        yield Field(tag, value, sign - len(key), found.end(), found.span(1), unit or found[5] or "", int(found[3] or 0))
-        if found[4]:
-            yield Field(f"{key} (%)", float(found[4]), found.end(), found.end(), found.span(4))
+        value = scaled(found[3], unit)
+        yield Field(tag, value, sign - len(key), found.end(), found.span(3), unit or found[7] or "", total)
+        if found[6]:
+            yield Field(f"{key} (%)", float(found[6]), found.end(), found.end(), found.span(6))
 
 
-def bare(text: str, start: int, known: Sequence[Field]) -> Iterator[Field]:
-    """`iter 250: loss 3.1895 BPC, time 32924.41ms`: names and numbers with nothing between them.
+def bare(text: str, start: int, known: Sequence[Field], *, sure: bool = True) -> Iterator[Field]:
+    """`iter 250: loss 3.1895 BPC, time 32924.41ms, 171527 tok/s`: names and numbers with nothing between them.
 
-    A number in brackets behind the value is its mean so far, and left out.
+    A number in brackets behind the value is its mean so far, and left out. Unless one is `sure` that the line is a
+    row, names that measure and rates are taken only.
     """
-    begin = start + (text[start : start + 1] == ":")
+    begin = start + (text[start : start + 1] in ":;")
+    taken = sorted((field.begin, field.end) for field in known)
+    at = 0
     for end, following in [*(found.span() for found in _APART.finditer(text, begin)), (len(text), 0)]:
-        found = _BARE.match(text, begin, end)
-        if found and not any(field.begin < end and begin < field.end for field in known):
-            unit = found[3] or found[4] or ""
-            yield Field(found[1], scaled(found[2], found[3]), begin, found.end(), found.span(2), unit)
+        while at < len(taken) and taken[at][1] <= begin:
+            at += 1
+        if begin < end and (at == len(taken) or taken[at][0] >= end):
+            if found := _BARE.match(text, begin, end):
+                name = found[1].removesuffix(" is").strip()
+                if (sure or is_metric(name)) and not _HOLDS_NUMBER.search(name):
+                    unit = found[3] or found[4] or ""
+                    yield Field(name, scaled(found[2], found[3]), begin, found.end(), found.span(2), unit)
+            elif found := _BEHIND.match(text, begin, end):
+                unit = found[2] or ("" if "/" in found[3] else found[3])
+                yield Field(found[3].strip(), scaled(found[1]), begin, found.end(), found.span(1), unit)
+            elif found := _TWO_RATES.match(text, begin, end):
+                for which, name in ((1, "source"), (2, "target")):
+                    yield Field(f"{found[3]} ({name})", float(found[which]), begin, found.end(), found.span(which))
         begin = following
+
+
+def spaced(text: str, start: int) -> list[Field]:
+    """`loss 2.5 lr 0.1 acc 50.2% (49.8%)`: names and numbers in turn and nothing else, from `start` to the end."""
+    fields: list[Field] = []
+    names: list[str] = []
+    begin = start
+    for token in re.finditer(r"\S+", text[start : start + 2000]):
+        word, at = token[0], start + token.start()
+        if found := _SPACED.match(word):
+            if not names or len(names) > 3:
+                return []
+            unit = found[2]
+            span = (at + found.start(1), at + found.end(1))
+            fields.append(Field(" ".join(names).rstrip(":"), scaled(found[1], unit), begin, at + len(word), span, unit))
+            names = []
+        elif _MEAN.match(word) and fields and not names:
+            continue
+        elif _WORD.match(word):
+            begin = at if not names else begin
+            names.append(word)
+        else:
+            return []
+    return [] if names or not any(is_metric(field.key) for field in fields) else fields

@@ -1,24 +1,36 @@
 """Where in the run a line is, when its counter begins again with each epoch: `Epoch [2][50/742]`.
 
 Forms: mmdetection and mmengine https://github.com/open-mmlab/mmengine (hooks/logger_hook.py), torchvision and
-https://github.com/pytorch/examples (imagenet/main.py), https://github.com/facebookresearch/fairseq (progress_bar.py).
+https://github.com/pytorch/examples (imagenet/main.py, mnist/main.py), timm
+https://github.com/huggingface/pytorch-image-models (train.py), https://github.com/facebookresearch/fairseq
+(progress_bar.py), PaddleClas, Flair, GluonCV, MindSpore, ESPnet (train/reporter.py).
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainlens.model import Ints
 
 _EPOCH = re.compile(
-    r"""[Ee]poch\ ?(?:\((?P<mode>train|val|test)\))?(?P<colon>:?)\s*\[?\s*(?P<epoch>\d+)(?P<of>\s?/\s?\d+)?\s*\]?
-    (?: [,:]?\s*[\[(]\s*(?P<inside>\d+)\s*[/:]\s*(?P<total>\d+)(?:\ \(\d+%\))?\s*[\])] # [1][658/742], 22/500][ 200:391]
+    r"""(?:[Ee]poch|EPOCH)\ ?(?:\((?P<mode>train|val|test)\))?(?P<colon>:?)\s*(?P<bracket>\[)?\s*
+    (?P<epoch>\d{1,9})(?P<of>\s?/\s*\d+)?\s*\]?
+    (?: [,:]?\s*[\[(]\s*(?P<inside>\d+)\s*[/:]\s*(?P<total>\d+)(?:\ \(\s*\d+%\))?\s*[\])]  # [1][5/74], 2/50][ 5:74]
       | :\s+(?P<fair_inside>\d+)\ /\ (?P<fair_total>\d+)(?=\s)                          # 003:      5 / 356
       | \s*\[\s*(?P<bare_inside>\d+)\](?=\s)                                              # [399][50]: of how many?
-      | [,;|]?\s+(?P<word>iteration|iter|step|batch):?\s*\[?(?P<word_inside>\d+)\s?/\s?(?P<word_total>\d+)
+      | [\s,;|\[-]{1,6}(?P<word>(?i:iteration|iters?|step|batch))(?P<gap>[:=]?\s*\[?\s*)
+        (?:(?P<word_inside>\d+)(?:\s?/\s*(?P<word_total>\d+))?(?![\d.]|\s?/|-\d)|\d+-(?P<up_to>\d+))(?:\s*\])?
     )""",
     re.VERBOSE,
 )
+_TRAIN = re.compile(r"\bTrain: (?P<epoch>\d{1,9}) \[\s*(?P<inside>\d+)/(?P<total>\d+) \(\s*\d+%\)\s*\]")  # timm
+_BATCHES = re.compile(r"\b(?P<epoch>\d{1,9})epoch:train:\d+-(?P<inside>\d+)batch:")  # ESPnet
 _ITER = re.compile(r"\bIter ?(?:\((?P<mode>train|val|test)\))?\s*\[\s*(?P<inside>\d+)\s*/\s*(?P<total>\d+)\]")
+_EPOCHS = 1000  # whose begins are kept, for a run that goes back to one
 _REACH = 400  # characters of a line within which its place stands
 # The batches of an evaluation, one by one: running means that its last line sums up.
 RUNNING_EVALUATION = re.compile(r"^(?:.{0,60}\s)?(?:Test|Val|Valid|Validation|Eval)\w*:\s*\[\s*\d+/\d+\]")
@@ -33,6 +45,7 @@ class Position:
     evaluation: bool = False
     zero_based: bool = False  # a form whose first epoch is 0
     worded: bool = False  # "step 5/100": perhaps not of the epoch but of the run
+    spans: tuple[tuple[int, int], ...] = ()  # where epoch, place and total stand, where no more is to be known
 
 
 def position(text: str) -> Position | None:
@@ -40,12 +53,18 @@ def position(text: str) -> Position | None:
         inside = found["inside"] or found["fair_inside"] or found["word_inside"] or found["bare_inside"]
         total = found["total"] or found["fair_total"] or found["word_total"] or 0
         evaluation = found["mode"] in ("val", "test")
-        zero_based = bool(found["colon"] and found["inside"] and not found["of"] and not found["mode"])
+        zero_based = bool(found["bracket"] and found["colon"] and found["inside"] and not found["of"])
         worded = found["word"] is not None
-        return Position(int(found["epoch"]), int(inside), int(total), found.end(), evaluation, zero_based, worded)
+        at = int(inside or found["up_to"])
+        spans = tuple(found.span(name) for name in ("epoch", "inside", "total")) if found["inside"] else ()
+        return Position(int(found["epoch"]), at, int(total), found.end(), evaluation, zero_based, worded, spans)
     if found := _ITER.search(text, 0, _REACH):
         evaluation = found["mode"] in ("val", "test")
         return Position(None, int(found["inside"]), int(found["total"]), found.end(), evaluation)
+    if found := _TRAIN.search(text, 0, _REACH):
+        return Position(int(found["epoch"]), int(found["inside"]), int(found["total"]), found.end(), zero_based=True)
+    if found := _BATCHES.search(text, 0, _REACH):
+        return Position(int(found["epoch"]), int(found["inside"]), 0, found.end())
     return None
 
 
@@ -59,12 +78,16 @@ class Counter:
     total: int = 0
     turns: int = 0  # how often a counter without epochs was full
     of_the_run: bool = False  # it goes on over epochs
+    gap: int = 0  # between the last two positions of an epoch that tells no total
+    begins: list[list[int]] = field(default_factory=list)  # epochs without a total: number and steps before it
 
     def step(self, at: Position) -> int:
         """The step of the next position."""
         if at.epoch is None:
             self._turn(at)
             return at.inside + self.turns * at.total
+        if not at.total:
+            return self.counted_on(at.epoch, at.inside)
         if at.zero_based or at.epoch == 0:
             self.base = 0
         if self.epoch is None:
@@ -73,6 +96,36 @@ class Counter:
             self.of_the_run = at.inside > self.inside and (at.worded or at.inside > self.total)
         self.epoch, self.inside, self.total = at.epoch, at.inside, at.total
         return at.inside if self.of_the_run else at.inside + (at.epoch - self.base) * at.total
+
+    def many(self, epoch: Ints, inside: Ints, total: Ints, zero_based: NDArray[np.bool_]) -> Ints:
+        """The steps of positions that tell their totals; ValueError where one of them must be judged by itself."""
+        if self.of_the_run or not bool((total > 0).all()) or bool((inside > total).any()):
+            raise ValueError
+        base = np.where(np.maximum.accumulate(zero_based | (epoch == 0)), 0, self.base)
+        self.base = int(base[-1])
+        self.epoch, self.inside, self.total = int(epoch[-1]), int(inside[-1]), int(total[-1])
+        steps: Ints = inside + (epoch - base) * total
+        return steps
+
+    def counted_on(self, epoch: int, inside: int) -> int:
+        """Where no line says how long an epoch is: it was as long as the counter had come when the next began.
+
+        A counter that goes on as the epoch rises is one of the whole run; one that falls back begins again.
+        """
+        if self.epoch is None or not self.begins:
+            self.begins = [[epoch, 0]]
+        elif epoch > self.epoch:
+            self.of_the_run = self.begins[-1][1] == 0 and inside > self.inside
+            before = self.begins[-1][1]
+            if not self.of_the_run:
+                before += self.inside + (self.gap - inside if self.gap >= inside else int(inside == 0))
+            self.begins = [*self.begins[-_EPOCHS:], [epoch, before]]
+        elif epoch < self.epoch:  # the run was started again
+            self.begins = [one for one in self.begins if one[0] <= epoch] or [[epoch, 0]]
+        elif inside > self.inside:
+            self.gap = inside - self.inside
+        self.epoch, self.inside = epoch, inside
+        return inside + self.begins[-1][1]
 
     def _turn(self, at: Position) -> None:
         if at.total != self.total:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import compress
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ from trainlens.model import NO_RANK, Floats, Ints
 from trainlens.parsers._lines import CLOCK, clock
 
 STEP = "\0step"
+# The parts of a place in an epoch, of which the step is counted.
+EPOCH, INSIDE, TOTAL = "\0epoch", "\0inside", "\0total"
+_PLACE = frozenset((EPOCH, INSIDE, TOTAL))
 IGNORED = ""
 
 MOST = 12  # shapes of one file
@@ -32,6 +36,9 @@ REPEATS = 3
 _NUMBER = r"([-+.\deEnaif]++)"
 _WHOLE = r"(\d{1,15}+)"
 _DIGITS = re.compile(r"\d+")
+# What may differ between the fields of lines of one shape: durations, and means in brackets, of which nothing is read.
+_MAY_DIFFER = re.compile(r"(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?![\d:])|\(\s*[-+.\deE]+\s*\)")
+_DIFFERING = {"(": r"\(\s*+[-+.\deE]++\s*+\)", "": r"(?:\d++ days?, )?+\d++:\d\d(?::\d\d)?+"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,14 @@ class Shape:
     columns: tuple[tuple[str, str], ...]  # tag and power of ten of each group but the clock's; one of them is STEP
     clock: int  # the number of characters of the clock, which is the first group; 0: none
     rank: int
+    named: str = ""  # what the step is taken from
+    zero_based: bool = False  # of a place in an epoch: the first epoch is 0
+
+
+class Counting(Protocol):
+    """What makes steps of places in epochs (`_positions.Counter`)."""
+
+    def many(self, epoch: Ints, inside: Ints, total: Ints, zero_based: NDArray[np.bool_]) -> Ints: ...
 
 
 @dataclass(slots=True)
@@ -61,12 +76,16 @@ class Rows:
     time: Floats | None
     values: dict[str, Floats]
     rank: int
+    named: str = ""
 
 
-def shape(line: str, marks: Sequence[Mark], rank: int = NO_RANK) -> Shape | None:
+def shape(
+    line: str, marks: Sequence[Mark], rank: int = NO_RANK, named: str = "", zero_based: bool = False
+) -> Shape | None:
     """The shape of a line; None when a number is written in a way of its own, or the line names no step."""
     marks = sorted(marks, key=lambda mark: mark.begin)
-    if sum(mark.tag == STEP for mark in marks) != 1 or len({mark.tag for mark in marks}) < len(marks) - _ignored(marks):
+    steps = sorted(mark.tag for mark in marks if mark.tag == STEP or mark.tag in _PLACE)
+    if steps not in ([STEP], sorted(_PLACE)) or len({mark.tag for mark in marks}) < len(marks) - _ignored(marks):
         return None
     stamp = CLOCK.search(line, 0, min(marks[0].begin, 80))
     pieces, columns, at = [], [], 0
@@ -75,15 +94,15 @@ def shape(line: str, marks: Sequence[Mark], rank: int = NO_RANK) -> Shape | None
         at = stamp.end()
     for number, mark in enumerate(marks):
         between, text = line[at : mark.begin], line[mark.begin : mark.end]
-        form = _WHOLE if mark.tag == STEP else _NUMBER
+        form = _WHOLE if mark.tag == STEP or mark.tag in _PLACE else _NUMBER
         if mark.begin < at or not re.fullmatch(form, text):
             return None
-        pieces += [_head(between) if not number else re.escape(between), form if mark.tag else f"(?:{form[1:]}"]
+        pieces += [_between(between, head=not number), form if mark.tag else f"(?:{form[1:]}"]
         if mark.tag:
             columns.append((mark.tag, mark.power))
         at = mark.end
-    pieces.append(re.escape(line[at:]))
-    return Shape("".join(pieces), tuple(columns), len(stamp[0]) if stamp else 0, rank)
+    pieces.append(_between(line[at:]))
+    return Shape("".join(pieces), tuple(columns), len(stamp[0]) if stamp else 0, rank, named, zero_based)
 
 
 def _ignored(marks: Sequence[Mark]) -> int:
@@ -101,6 +120,18 @@ def _head(text: str) -> str:
     return "".join(pieces) + re.escape(text[at:])
 
 
+def _between(text: str, *, head: bool = False) -> str:
+    """What stands between two numbers: letter by letter, but for what may differ and the blanks before a number."""
+    bare = text.rstrip(" ")
+    if head:
+        return _head(bare) + (" ++" if len(bare) < len(text) else "")
+    at, pieces = 0, []
+    for found in _MAY_DIFFER.finditer(bare):
+        pieces += [re.escape(bare[at : found.start()]), _DIFFERING["(" if found[0][0] == "(" else ""]]
+        at = found.end()
+    return "".join(pieces) + re.escape(bare[at:]) + (" ++" if len(bare) < len(text) else "")
+
+
 class Shapes:
     """The shapes of one file: learnt from lines that were read one by one, used on all that follow."""
 
@@ -115,9 +146,13 @@ class Shapes:
         """Whether there is something left to learn."""
         return len(self.known) < MOST and self._attempts < ATTEMPTS
 
-    def learn(self, line: str, marks: Sequence[Mark], rank: int) -> None:
+    def learn(
+        self, line: str, marks: Sequence[Mark], rank: int, named: str = "'step'", *, zero_based: bool = False
+    ) -> None:
+        if not self.open:
+            return
         self._attempts += 1
-        found = shape(line, marks, rank)
+        found = shape(line, marks, rank, named, zero_based)
         if found is None or found in self.known:
             return
         self._wanted[found] += 1
@@ -126,8 +161,8 @@ class Shapes:
             self._expression = None
             self._attempts = 0
 
-    def take(self, lines: Sequence[str]) -> list[Rows]:
-        """The rows among the lines that have a known shape."""
+    def take(self, lines: Sequence[str], counter: Counting) -> list[Rows]:
+        """The rows among the lines that have a known shape; `counter` counts on over epochs."""
         if not self.known or not lines:
             return []
         if self._expression is None:
@@ -135,20 +170,42 @@ class Shapes:
             self._expression = re.compile(rf"^(?:{alternatives}|.*)()$", re.MULTILINE)
         with _no_collection():
             try:
-                return self._found(self._expression.findall("\n".join(lines)))
+                return self._found(self._expression.findall("\n".join(lines)), counter)
             except ValueError:
                 return []
 
-    def _found(self, matches: Sequence[tuple[str, ...]]) -> list[Rows]:
+    def _found(self, matches: Sequence[tuple[str, ...]], counter: Counting) -> list[Rows]:
         columns = list(zip(*matches, strict=True))
         found, group = [], 0
+        places: list[tuple[Rows, Shape]] = []
         for one in self.known:
             size = len(one.columns) + (one.clock > 0)
             rows = _rows(one, columns[group : group + size])
             group += size
             if rows is not None:
                 found.append(rows)
+                if EPOCH in rows.values:
+                    places.append((rows, one))
+        if places:
+            _count_on(places, counter)
         return found
+
+
+def _count_on(places: Sequence[tuple[Rows, Shape]], counter: Counting) -> None:
+    """Makes steps of places in epochs, in the order of the log; ValueError where a counter is not one of its epoch."""
+    at = np.concatenate([rows.at for rows, _ in places])
+    order = np.argsort(at, kind="stable")
+    epoch, inside, total = (
+        np.concatenate([rows.values.pop(part) for rows, _ in places]).astype(np.int64)[order]
+        for part in (EPOCH, INSIDE, TOTAL)
+    )
+    from_zero = np.concatenate([np.full(len(rows.at), one.zero_based) for rows, one in places])[order]
+    step = np.empty(len(at), np.int64)
+    step[order] = counter.many(epoch, inside, total, from_zero)
+    begin = 0
+    for rows, _ in places:
+        rows.step = step[begin : begin + len(rows.at)]
+        begin += len(rows.at)
 
 
 @contextmanager
@@ -181,7 +238,7 @@ def _rows(one: Shape, columns: Sequence[Sequence[str]]) -> Rows | None:
         if texts != before:  # learning rates of several groups are often the same
             numbers = _floats(texts, power)
         before, values[tag] = texts if not power else (), numbers
-    return Rows(np.array(at, np.int64), step, time, values, one.rank)
+    return Rows(np.array(at, np.int64), step, time, values, one.rank, one.named)
 
 
 def _floats(texts: Sequence[str], power: str) -> Floats:

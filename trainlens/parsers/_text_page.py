@@ -16,6 +16,8 @@ Key = tuple[str, int]  # tag and rank
 # What stands for unknown: nanoGPT before it has measured, https://github.com/karpathy/nanoGPT (train.py)
 UNKNOWN = {"mfu": -100.0}
 # A figure that was never measured is printed as a constant; the point stays, a Note tells of it.
+_TIMER = "train_time"  # since the start, https://github.com/KellerJordan/modded-nanogpt (train_gpt.py)
+_PLAIN_STEPS = frozenset(("step", "steps", "iteration", "iterations", "step/max steps"))
 _PLACEHOLDERS = {"loss scale": -1.0, "grad norm": 0.0, "grad_norm": 0.0}
 
 
@@ -53,12 +55,14 @@ class Page:
         self.stepless = True
         self.dropped: Counter[str] = Counter()
         self.units: dict[str, str] = {}  # of tags, as written behind their values; "" where they differ
+        self.steps_from: Counter[str] = Counter()  # rows, by what their step was taken from; "" for those without
         self.shapes = Shapes()
         self._columns: dict[Key, _Column] = {}
         self._parts: dict[Key, list[Points]] = {}
         self._known_facts: dict[str, Value] = {}
         self._constant: dict[str, float] = dict(_PLACEHOLDERS)
         self._seen: set[str] = set()
+        self._reset: int | None = None  # the step at which a timer began again
 
     # ---- what the lines say --------------------------------------------------------------------------------------
 
@@ -75,6 +79,7 @@ class Page:
     def rows(self, rows: Rows, line: int) -> None:
         """Points of many lines of one shape; `line` is the number of the first line that they were looked for in."""
         origin = rows.at + line
+        self.steps_from[rows.named] += len(origin)
         for tag, value in rows.values.items():
             step, time, lines = rows.step, rows.time, origin
             if tag in UNKNOWN and bool((value == UNKNOWN[tag]).any()):
@@ -129,6 +134,9 @@ class Page:
     def _counted(self, points: Points) -> Points:
         self.points += len(points.value)
         self._seen.add(points.tag)
+        if points.tag == _TIMER and points.step is not None:
+            back = np.flatnonzero((np.diff(points.value) < 0) & (np.diff(points.step) > 0))
+            self._reset = int(points.step[back[0] + 1]) if len(back) and self._reset is None else self._reset
         usual = self._constant.get(points.tag)
         if usual is not None and not bool((points.value == usual).all()):
             del self._constant[points.tag]
@@ -141,11 +149,25 @@ class Page:
             yield Note("no-points", "no metrics in this text; only what it says of events was kept")
         elif self.stepless:
             yield Note("no-steps", "no line names a step; the position in the log counts instead")
+        elif (share := self._step_share()) is not None:
+            yield Note("steps", "the step is taken from {} (in {:.0%} of rows)".format(*share))
         for tag, value in self._constant.items():
             if tag in self._seen:
                 yield Note("placeholder", f"{tag!r} is {value:g} on every line: not measured")
+        if self._reset is not None:
+            yield Note("clock", f"{_TIMER!r} begins again at step {self._reset:,}: its timer was reset")
         for tag, count in sorted(self.dropped.items()):
             yield Note("placeholder", f"{count} values of {tag!r} stand for unknown and were left out", count=count)
+
+    def _step_share(self) -> tuple[str, float] | None:
+        """What most steps were taken from, and the share of rows; None when the log names it by a word for it."""
+        rows = sum(self.steps_from.values())
+        named = [(count, name) for name, count in self.steps_from.items() if name]
+        if not named:
+            return None
+        count, name = max(named)
+        plain = name.strip("'").lower().replace("_", " ").rpartition(" ")[2] in _PLAIN_STEPS
+        return None if plain else (name, count / rows)
 
     def told_at(self, line: int) -> dict[str, int]:
         """How much was taken from one line: points by `tag@rank`, events by kind (before they are flushed)."""
@@ -167,6 +189,8 @@ class Page:
             "dropped": dict(self.dropped),
             "units": dict(self.units),
             "facts": dict(self._known_facts),
+            "reset": self._reset,
+            "steps_from": dict(self.steps_from),
         }
 
     def restore(self, state: Mapping[str, object]) -> None:
@@ -175,15 +199,12 @@ class Page:
         self.loop = None if state["loop"] is None else int(str(state["loop"]))
         self.points = int(str(state["points"]))
         self.stepless = bool(state["stepless"])
-        for name, into in (
-            ("constant", self._constant),
-            ("dropped", self.dropped),
-            ("units", self.units),
-            ("facts", self._known_facts),
-        ):
+        counts = (("dropped", self.dropped), ("units", self.units), ("steps_from", self.steps_from))
+        for name, into in (("constant", self._constant), ("facts", self._known_facts), *counts):
             held = state[name]
             into.clear()
             into.update(held if isinstance(held, dict) else {})
+        self._reset = None if state["reset"] is None else int(str(state["reset"]))
         seen = state["seen"]
         self._seen = {str(tag) for tag in seen} if isinstance(seen, list) else set()
 

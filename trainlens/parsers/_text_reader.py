@@ -15,6 +15,7 @@ from trainlens.parsers._deepspeed_lines import DeepSpeedLines
 from trainlens.parsers._lines import Block, BlockLines, blocks, encoding, plain
 from trainlens.parsers._megatron_lines import MegatronLines
 from trainlens.parsers._pair_lines import PairLines
+from trainlens.parsers._pattern_lines import PatternLines
 from trainlens.parsers._shapes import Rows
 from trainlens.parsers._text_events import EventLines, marked
 from trainlens.parsers._text_page import Columns, Page
@@ -70,6 +71,7 @@ class _Reader:
         self.deepspeed = DeepSpeedLines(self.page)
         self.pairs = PairLines(self.page)
         self.events = EventLines(self.page)
+        self.patterns = PatternLines(self.page, source.patterns if pairs else ())
         self._with_pairs = pairs
         self.torn: dict[str, int] = {}  # how much was told of a line without an end
         self._dull: set[str] = set()  # lines that said nothing and would say nothing again
@@ -100,10 +102,12 @@ class _Reader:
 
     def _by_column(self, block: Block, lines: BlockLines) -> tuple[Columns | None, Reached]:
         page, first = self.page, block.line
+        self._records = self._tables = lines.taken[:0]
+        if self.patterns:
+            return None, NOWHERE
         found = _megatron_columns.take(lines, first)
         columns = found[0] if found else None
         rows: list[Rows] = []
-        self._records = self._tables = lines.taken[:0]
         if found and columns is not None:
             self.megatron.records += len(columns.step)
             self.planned = found[1]
@@ -122,7 +126,7 @@ class _Reader:
         """Lines that were not read by column yet; shapes learnt in one stretch serve in the next."""
         page, last = self.page, block.count
         torn = [lines.pop()] if block.torn and int(places[len(lines) - 1]) == last else []
-        taken = page.shapes.take(lines)
+        taken = [] if self.patterns else page.shapes.take(lines, self.pairs.counter)
         if taken:
             for rows in taken:
                 rows.at = places[rows.at]
@@ -201,7 +205,8 @@ class _Reader:
         whole = line
         if line.endswith("\r"):
             line = line[:-1]
-        known = megatron.read(line, torn=torn) or self.deepspeed.read(line, torn=torn)
+        known = bool(self.patterns) and self.patterns.read(line, torn=torn)
+        known = known or megatron.read(line, torn=torn) or self.deepspeed.read(line, torn=torn)
         if not known and self._with_pairs and not megatron.records:
             self.pairs.read(line, torn=torn)
         if of_interest or events.busy:

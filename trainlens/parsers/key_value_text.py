@@ -4,6 +4,11 @@ Dictionaries of the Hugging Face trainer (behind progress bars, quoted, as tenso
 bars, commas or blanks, names and values side by side; bars of tqdm and Keras that carry metrics, boxed tables, blocks
 under a headline, columns under a header. The step is found by name, in the progress bar, as a place in an epoch
 (`Epoch [2][50/742]`), or is the position. A text without any metric still tells its events.
+
+Lines of a form of your own are read by your patterns (`--pattern`, or `patterns = [...]` in the settings), regular
+expressions whose named groups are the metrics: `it (?P<step>\\d+) took .* L=(?P<loss>\\S+)`. The groups `step`, `time`
+and `rank` say where a row belongs; `(?P<name>\\w+)->(?P<value>\\S+)` reads all pairs of a line. Such lines are read by
+the pattern alone, and 1,000 characters of them.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from pathlib import Path
 
 from trainlens.model import Batch, Checkpoint
 from trainlens.parsers import _text_reader
+from trainlens.parsers._envelopes import enveloped
 from trainlens.parsers._lines import head_text
 from trainlens.parsers._pair_lines import PairLines
 from trainlens.parsers._text_events import EventLines, marked
@@ -34,7 +40,7 @@ _LINES = 400  # of the head that are looked at
 
 
 def sniff(head: bytes, path: Path) -> float:
-    """0.6 for rows of metrics, 0.3 for what only looks like a log or tells a failure, 0 for other texts."""
+    """0.6 for rows of metrics (0.9 in lines of JSON), 0.3 for what looks like a log or tells a failure, else 0."""
     text = head_text(head)
     if not text.strip() or "\0" in text or _NOT_LOGS.fullmatch(path.suffix):
         return 0.0
@@ -46,7 +52,7 @@ def sniff(head: bytes, path: Path) -> float:
     reader = PairLines(page)
     rows = sum(reader.read(line) for line in looked)
     if rows >= 2 and rows * 20 >= len(looked):
-        return 0.6
+        return 0.9 if enveloped(head) else 0.6  # more than a reader of JSON can make of it
     logged = sum(bool(_LOG_LINE.search(line[:_BEGIN])) for line in looked)
     if sum(line.startswith(("+ ", "++ ", "+++ ")) for line in looked) >= 4:
         logged = len(looked)  # what a batch script prints under `set -x`

@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from trainlens.errors import SettingsError
-from trainlens.settings.values import converted, nearest, plain, require_meanings, require_plugins, threshold, toml
+from trainlens.settings.values import (
+    converted,
+    nearest,
+    patterns_of,
+    plain,
+    require_meanings,
+    require_plugins,
+    threshold,
+    toml,
+)
 
 __all__ = ["DEFAULT", "FAIL_ON", "KNOWN", "Settings", "load", "nearest", "toml"]
 
@@ -43,6 +52,7 @@ class Settings:
     output: str = _setting("trainlens-report", "directory that reports are written to")
     formats: tuple[str, ...] = _setting(("terminal", "html", "png"), "reports to make")
     parser: tuple[str, ...] = _setting((), "read every file, or those of a pattern=, with this parser, not by content")
+    patterns: tuple[str, ...] = _setting((), "regular expressions of log lines, whose named groups are the metrics")
     map: tuple[str, ...] = _setting((), "what names mean, as raw=canonical, where the catalogue would guess wrongly")
     require: tuple[str, ...] = _setting(
         (), "what runs must hold, e.g. eval/loss <= 2.1", option="target-missed.require"
@@ -177,7 +187,7 @@ def _from_environment(environ: Mapping[str, str]) -> _Layer:
 
 def _from_flags(flags: Mapping[str, Any], sets: Sequence[str]) -> _Layer:
     given = {
-        _known(name, name): (value, f"--{name.replace('_', '-')}")
+        _known(name, name): (value, "--pattern" if name == "patterns" else f"--{name.replace('_', '-')}")
         for name, value in flags.items()
         if value is not None and value != []
     }
@@ -208,6 +218,8 @@ def _known(key: str, where: str, also: tuple[str, ...] = ()) -> str:
 
 def _checked(name: str, value: Any, where: str) -> Any:
     field = KNOWN[name]
+    if name == "patterns":
+        return patterns_of(value, where)
     made = converted(value, field.default if field.default is not None else "", name, where)
     choices, least = field.metadata["choices"], field.metadata["least"]
     if choices and made not in choices:

@@ -111,3 +111,19 @@ def threshold(detector: str, option: str, value: Any, where: str) -> Any:
         hint = f"`trainlens explain {detector}` tells how it is written"
         raise SettingsError(str(problem), where=where, hint=hint) from None
     return made
+
+
+def patterns_of(value: Any, where: str) -> tuple[str, ...]:
+    """Regular expressions as they are, commas and blanks included: a list, or lines of a text."""
+    from trainlens.sources.patterns import compiled
+
+    given = value.splitlines() if isinstance(value, str) else value
+    if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
+        raise SettingsError(f"patterns cannot be {value!r}", where=where, hint="It must be a list of texts")
+    for pattern in given:
+        try:
+            compiled(pattern)
+        except ValueError as problem:
+            hint = "E.g. 'step (?P<step>[0-9]+): (?P<loss>[-+.0-9eE]+)'"
+            raise SettingsError(f"the pattern {pattern!r} {problem}", where=where, hint=hint) from None
+    return tuple(given)

@@ -36,6 +36,7 @@ class Source:
     size: int
     modified: float = 0.0  # Unix seconds
     held: Held | None = None
+    patterns: tuple[str, ...] = ()  # of the user, for lines that no parser knows
     faults: dict[str, Note] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
