@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
+from trainlens import catalog
 from trainlens.model import Ints
 from trainlens.parsers import _texts
 from trainlens.parsers._dialect import Dialect, cells
@@ -127,7 +128,7 @@ class Reader:
         if found.null_count() > series.null_count():
             series = series.str.strip_chars()
             series = series.set(series == "", None) if (series == "").any() else series
-            if self.form.decimal_comma:
+            if self.form.decimal_comma and catalog.axis(name) != "step":
                 series = series.str.replace(r"^([-+]?\d+),(\d+)", "$1.$2")
             found = _texts.numbers(series)
         if series.null_count() == len(series):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trainlens import catalog
 from trainlens.model import Batch, Points
-from trainlens.parsers._row_blocks import encoding
+from trainlens.parsers._row_blocks import in_utf8
 from trainlens.sources import HEAD
 
 SAMPLE = 60  # lines that are looked at
@@ -55,13 +55,13 @@ class Dialect:
 
 def decoded_head(head: bytes) -> list[str]:
     """The whole lines of a head; a head shorter than `HEAD` is the file, whose last line counts too."""
-    name = encoding(head)
+    whole = len(head) < HEAD
+    text = in_utf8(head)
     try:
-        text = head.decode("utf-8-sig" if name == "utf-8" else name, "strict" if len(head) < HEAD else "ignore")
+        lines = text.decode("utf-8", "strict" if whole else "ignore").split("\n")
     except UnicodeDecodeError:
-        text = head.decode("latin-1")
-    lines = text.lstrip("\ufeff").split("\n")
-    return [line.rstrip("\r") for line in (lines if len(head) < HEAD else lines[:-1])]
+        lines = text.decode("latin-1").split("\n")
+    return [line.rstrip("\r") for line in (lines if whole else lines[:-1])]
 
 
 def cells(line: str, delimiter: str) -> list[str]:

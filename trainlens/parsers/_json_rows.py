@@ -1,9 +1,10 @@
 """Lines of JSON objects as columns: polars for the many, the standard library for the odd ones.
 
 A block of whole lines is read by polars with the keys that are known by now. polars leaves out keys it was not told
-of, so the colons of the block are counted against the cells that came out: a key more, a null, a key written twice
-all show. Where they differ, msgspec checks the keys; where it or polars refuses, the lines that do not fit are taken
-out, read one by one, teach new keys, and are put back in their places. So no good line is lost to a bad neighbour.
+of, and of a key written twice in an object it keeps the first (Python's json, whose rule is followed, the last). So the
+colons of the block, but those before a null, are counted against the cells that came out: a key more and a key twice
+both show. Where they differ or polars refuses, the lines that do not fit are taken out, read one by one, teach new
+keys, and are put back in their places. So no good line is lost to a bad neighbour.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ SAMPLES = 512  # lines of the first block from which keys are learnt beforehand
 MOST_KEYS = 5000  # a file with more names its keys after something that is no metric; its lines are read one by one
 _DEEPEST, _UNFIT = 32, re.compile(r'["\\\x00-\x1f\ud800-\udfff]')  # keys that are no field: as with too many
 _BARE = re.compile(rb"(?<=[:,\[\s])([+-]?)(nan|NAN|inf|Inf|INF|infinity|INFINITY)(?=\s*[,}\]])")
+
+_NEXT, _SCAN = re.compile(rb"\}[\s,]*\{"), json.JSONDecoder().raw_decode
 
 
 class Rows:
@@ -105,7 +108,11 @@ class Rows:
         if frame is None or frame.height != len(plain):  # the two readers differ over some line: trust neither
             odd[:] = True
             return self._joined(Table(lines[:0]), texts, lines), len(texts)
+        twice = _twice(frame, self.shape, plain)
         many = _flatten(frame, self.shape, lines[~odd])[0]
+        if twice.any():
+            many = many.keep(~twice)
+            odd[np.flatnonzero(~odd)[twice]] = True
         return self._joined(many, [texts[at] for at in np.flatnonzero(odd).tolist()], lines[odd]), int(odd.sum())
 
     def _proven(self, block: bytes, lines: Ints) -> Table | None:
@@ -113,8 +120,10 @@ class Rows:
         frame = self._frame(block)
         if frame is None or frame.height != len(lines):
             return None
-        table, colons = _flatten(frame, self.shape, lines)
-        if colons is None or colons != _colons(block):
+        table, colons, doubtful = _flatten(frame, self.shape, lines)
+        if colons != len(_colons(block)):
+            return None
+        if doubtful:
             try:
                 self._made_for_shape()[1].decode_lines(block)
             except (msgspec.DecodeError, UnicodeDecodeError):
@@ -126,10 +135,9 @@ class Rows:
         rows: list[Any] = []
         kept: list[int] = []
         for text, line in zip(texts, lines.tolist(), strict=True):
-            row = decoded(text)
-            if isinstance(row, dict):
-                rows.append(row)
-                kept.append(line)
+            if found := rows_of(text):
+                rows += found
+                kept += [line] * len(found)
             elif text.strip():
                 (self.bad if text.strip(b"\0 \r\t") else self.nul).append(line)
         return merged(many, self.one_by_one(rows, np.array(kept, np.int64))) if rows else many
@@ -202,6 +210,24 @@ def decoded(line: bytes) -> Any:
         return None
 
 
+def rows_of(line: bytes) -> list[dict[str, Any]]:
+    """The object of a line; several where a logger forgot the line end between them; none where it holds aught else."""
+    row = decoded(line)
+    if row is not None or not _NEXT.search(line):
+        return [row] if isinstance(row, dict) else []
+    text, at, found = line.decode("utf-8-sig", "replace").strip(), 0, []
+    while at < len(text):
+        try:
+            row, at = _SCAN(text, at)
+        except (ValueError, RecursionError):
+            return []
+        if not isinstance(row, dict):
+            return []
+        found.append(row)
+        at += len(text[at : at + 64]) - len(text[at : at + 64].lstrip(" \t,"))
+    return found
+
+
 def _kind(value: object) -> Kind:
     if isinstance(value, bool):
         return "flag"
@@ -236,11 +262,20 @@ def _struct(shape: Shape) -> Any:
     return msgspec.defstruct("Row", fields, rename=rename, forbid_unknown_fields=True, gc=False)
 
 
-def _colons(block: bytes) -> int:
-    """The colons of a block; −1 where some are written as an escape and so cannot be counted."""
-    if b"\\" in block and b"\\u003" in block:
-        return -1
-    return int(np.count_nonzero(np.frombuffer(block, np.uint8) == 58))
+def _colons(block: bytes) -> Ints:
+    """The places of the colons of a block but those before a null; some too many where one is written as an escape."""
+    codes = np.frombuffer(block, np.uint8)
+    at = np.flatnonzero(codes == ord(":"))
+    ends = np.minimum(at + 1, len(codes) - 1), np.minimum(at + 2, len(codes) - 1)
+    null = (codes[ends[0]] == ord("n")) | ((codes[ends[0]] == ord(" ")) & (codes[ends[1]] == ord("n")))
+    if b"\\u003" in block:
+        return np.arange(-1, len(at))
+    return at[~null] if null.any() else at
+
+
+def _told(text: str) -> int:
+    """How many of the colons of a key or text `_colons` counts."""
+    return text.count(":") - text.count(":n") - text.count(": n")
 
 
 def _misfits(block: bytes) -> tuple[Ints, Ints, Mask]:
@@ -261,22 +296,39 @@ def _misfits(block: bytes) -> tuple[Ints, Ints, Mask]:
     return starts, ends, odd
 
 
-def _flatten(frame: pl.DataFrame, shape: Shape, lines: Ints) -> tuple[Table, int | None]:
-    """The table of a frame, and how many colons its cells stand for; None where a text may hide an object."""
+def _flatten(frame: pl.DataFrame, shape: Shape, lines: Ints) -> tuple[Table, int, bool]:
+    """The table of a frame, how many colons its cells stand for, and whether a text may hide an object."""
     table = Table(lines)
     colons = 0
     doubtful = False
     for name, key, series, kind in _branches(frame.to_dict(), shape, ""):
         logged = len(series) - series.null_count()
-        colons += logged * (1 + key.count(":"))
+        colons += logged * (1 + _told(key))
         if isinstance(kind, dict) or not logged:
             continue
         if kind in ("text", "list"):
-            colons += int(series.str.count_matches(":", literal=True).sum())
+            colons += int(_told_in(series).sum())
             wrong = series.str.contains(r"^[\[{]" if kind == "text" else r"^[^\[]|^$")
             doubtful |= bool(wrong.any())
         add_series(table, name, series)
-    return table, None if doubtful else colons
+    return table, colons, doubtful
+
+
+def _told_in(texts: pl.Series) -> pl.Series:
+    counts = texts.str.count_matches(":", literal=True)
+    if not counts.sum():
+        return counts
+    return counts - texts.str.count_matches(":n", literal=True) - texts.str.count_matches(": n", literal=True)
+
+
+def _twice(frame: pl.DataFrame, shape: Shape, texts: list[bytes]) -> Mask:
+    """Which of the lines hold more than the rows that were made of them: a key that is written twice."""
+    colons = np.zeros(frame.height, np.int64)
+    for _, key, series, kind in _branches(frame.to_dict(), shape, ""):
+        colons += series.is_not_null().to_numpy() * (1 + _told(key))
+        if kind in ("text", "list"):
+            colons += _told_in(series).fill_null(0).to_numpy().astype(np.int64)
+    return np.array([len(_colons(text)) for text in texts], np.int64) != colons
 
 
 def _branches(

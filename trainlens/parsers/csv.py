@@ -59,7 +59,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
         if block.torn:
             reader.line -= 1  # what is appended to it ends this very line
     yield from _notes(reader, teller, torn)
-    if not source.compressed and encoding(source.head(4)) == "utf-8":
+    if not source.compressed and encoding(source.head(HEAD)) == "utf-8":
         yield Checkpoint(end, {"dialect": asdict(form), "line": reader.line, "teller": teller.state()})
 
 

@@ -27,6 +27,7 @@ from trainlens.model import Batch, Checkpoint, Fact, Ints, Note, Place, Points
 from trainlens.parsers import _columns, _texts
 from trainlens.parsers._json_documents import document, elements, flat, tables
 from trainlens.parsers._json_rows import decoded
+from trainlens.parsers._row_blocks import in_utf8
 from trainlens.parsers._teller import Teller
 from trainlens.sources import HEAD, Source
 
@@ -44,7 +45,7 @@ Curve = tuple[str, Ints | None, list[Any], list[Any] | None]  # tag, steps, valu
 
 def sniff(head: bytes, path: Path) -> float:
     """How sure it is that this document holds metrics, or (less so) settings."""
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = in_utf8(head).lstrip()
     if text[:1] not in (b"{", b"[") or _NO_METRICS.search(path.name):
         return 0.0
     if text.startswith(b"{") and len(_GOLDEN.findall(text)) >= 3:

@@ -9,15 +9,14 @@ https://github.com/modelscope/ms-swift (logging.jsonl), https://detectron2.readt
 
 from __future__ import annotations
 
-import codecs
 import copy
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from trainlens.model import Batch, Checkpoint, Note
-from trainlens.parsers._json_rows import Rows, decoded
-from trainlens.parsers._row_blocks import encoding, row_blocks
+from trainlens.parsers._json_rows import Rows, rows_of
+from trainlens.parsers._row_blocks import encoding, in_utf8, row_blocks
 from trainlens.parsers._teller import Teller
 from trainlens.sources import HEAD, Source
 
@@ -26,20 +25,21 @@ _JSONL = frozenset((".jsonl", ".ndjson"))
 
 def sniff(head: bytes, path: Path) -> float:
     """How sure it is that these are lines of JSON objects."""
-    text = head.decode(encoding(head), "replace").encode() if encoding(head) != "utf-8" else head
-    lines = text.removeprefix(codecs.BOM_UTF8).split(b"\n")
+    lines = in_utf8(head).split(b"\n")
     whole = [line for line in lines[:-1] if line.strip(b" \r\t\0")][:200]
     if not whole and len(head) >= HEAD and _JSONL & set(path.suffixes):  # the first line is longer than the head
         return 0.5 if lines[-1].lstrip().startswith(b'{"') else 0.0
+    named = bool(_JSONL & set(path.suffixes))
     if not whole:
-        return 0.5 if isinstance(decoded(lines[-1]), dict) and path.suffix == ".jsonl" else 0.0
-    rows = [row for line in whole if isinstance(row := decoded(line), dict)]
-    if len(rows) * 2 < len(whole) or (len(rows) == 1 and path.suffix not in (".jsonl", ".ndjson")):
+        found = rows_of(lines[-1])
+        return 0.85 if len(found) > 1 and _has_number(found[0]) else 0.5 if found and named else 0.0
+    each = [rows_of(line) for line in whole]
+    good, rows = sum(map(bool, each)), [row for found in each for row in found]
+    if good * 2 < len(whole) or (len(rows) == 1 and not named):
         return 0.0
-    measured = sum(_has_number(row) for row in rows)
-    if not measured:
-        return 0.2 if path.suffix in (".jsonl", ".ndjson") else 0.0
-    return 0.85 if len(rows) == len(whole) else 0.75
+    if not any(map(_has_number, rows)):
+        return 0.2 if named else 0.0
+    return 0.85 if good == len(whole) else 0.75
 
 
 def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
@@ -48,9 +48,9 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     rows = Rows(state.get("shape"), state.get("line", 0))
     teller = Teller(source.name, **state.get("teller", {}))
     end, torn = since.offset if since else 0, b""
-    utf16 = encoding(source.head(4)) != "utf-8"
+    utf16 = encoding(source.head(HEAD)) != "utf-8"
     for block in row_blocks(source, end):
-        if block.torn and not isinstance(decoded(block.text), dict):
+        if block.torn and not rows_of(block.text):
             torn = block.text
             break
         yield from teller.tell(rows.read(block.text))

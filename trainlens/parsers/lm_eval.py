@@ -26,6 +26,7 @@ from trainlens.parsers._benchmarks import checkpoint, scores
 from trainlens.parsers._columns import unix_seconds
 from trainlens.parsers._json_documents import document
 from trainlens.parsers._json_rows import decoded
+from trainlens.parsers._row_blocks import in_utf8
 from trainlens.sources import Source
 
 _RESULTS = re.compile(rb'"results"\s*:\s*\{\s*"[^"\n]{1,200}"\s*:\s*\{')
@@ -43,7 +44,7 @@ _TOLD = (
 
 def sniff(head: bytes, path: Path) -> float:  # noqa: ARG001  known by its keys
     """How sure it is that these are results of benchmarks."""
-    text = head.removeprefix(b"\xef\xbb\xbf")
+    text = in_utf8(head)
     if _PASSED.match(text):
         return 0.95
     if not text.lstrip().startswith(b"{") or not _MEASURE.search(text):
