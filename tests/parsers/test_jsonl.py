@@ -40,7 +40,7 @@ def same(one: dict[str, list[tuple[int | None, float]]], other: dict[str, list[t
         ('{"step": 1, "loss": null}\n{"step": 2, "loss": 1}\n', {"loss": [(2, 1.0)]}),
         ('{"iteration": 7, "a": {"loss": 1, "b": {"x": 2}}}', {"a/loss": [(7, 1.0)], "a/b/x": [(7, 2.0)]}),
         ('{"step": 1, "loss": 1, "done": true, "at": ["a"], "who": "x"}\n', {"loss": [(1, 1.0)]}),
-        ('{"step": 1, "lr": [1, NaN]}\n{"step": 2, "lr": [3, null]}\n', {"lr/0": [(1, 1.0), (2, 3.0)], "lr/1": [(1, NAN)]}),
+        ('{"step": 1, "a": [1, NaN]}\n{"step": 2, "a": [3, null]}\n', {"a/0": [(1, 1.0), (2, 3.0)], "a/1": [(1, NAN)]}),
         ('{"step": 1, "skipped": true}\n{"step": 2, "skipped": false}\n', {"skipped": [(1, 1.0), (2, 0.0)]}),
         ('{"num_updates": "200", "loss": "1e-5"}\n', {"loss": [(200, 1e-5)]}),
         ('{"global_step/max_steps": "1/60", "loss": 3, "percentage": "1.67%", "time": "4s"}',
@@ -350,6 +350,7 @@ def numbered(objects: list[dict[str, Any]]) -> str:
 @example([{"text": "x: null"}, {"loss": 1, "q": None}, {"new": 2}], 1, 600)
 @example([{"text": "a"}] * 3 + [{"text": 1.5, "new": 2}], 1, 600)
 @example([{"text": "a"}] * 3 + [{"text": {"p": 2.0}}], 1, 600)
+@example([{"loss": {}}, {}, {"loss": 0.0}], 1, 1)
 @example([{"q": []}, {"q": {"p": 2.0}}, {"q": 1.5}], 1, 1)
 def test_same_points_as_a_plain_reader(objects: list[dict[str, Any]], samples: int, block: int) -> None:
     text = numbered(objects)

@@ -9,7 +9,7 @@ from pathlib import Path
 from trainlens import catalog
 
 # A download of one chart: https://github.com/tensorflow/tensorboard/tree/master/tensorboard/plugins/scalar
-_CHART = re.compile(r"run-(?P<run>.*?)[-_]tag-(?P<tag>.+)", re.I)
+_CHART = re.compile(r"run[-_](?P<run>.*?)[-_]tag-(?P<tag>.+)", re.I)
 _SPLIT = re.compile(
     r"(?:(?P<run>.*)[_.-])?(?P<split>train|training|val|valid|validation|eval|evaluation|test|dev)", re.I
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -76,7 +77,7 @@ class Counter:
         """Steps from turn to turn; what goes back to an earlier epoch goes back to its steps."""
         found = np.empty(len(e))
         edges = [0, *(np.flatnonzero(turns[1:]) + 1).tolist(), len(e)]
-        for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        for begin, end in pairwise(edges):
             if turns[begin]:
                 last = self.before if not begin else [float(e[begin - 1]), float(c[begin - 1]), float(found[begin - 1])]
                 self.per_epoch = self.per_epoch or last[1] + max(self.gap - self.first, 0.0)

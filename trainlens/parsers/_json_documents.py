@@ -52,6 +52,26 @@ def elements(content: bytes, at: int) -> tuple[list[int], list[int], bool]:
         at = end
 
 
+def sequence(content: bytes) -> tuple[list[int], list[int], bool]:
+    """First and last byte (exclusive) of each of the objects that follow one another, and whether the last one ends."""
+    text, scan, at = content.decode("latin-1"), json.JSONDecoder().raw_decode, 0
+    starts: list[int] = []
+    ends: list[int] = []
+    while True:
+        while at < len(text) and text[at] in _SPACE + ",":
+            at += 1
+        if at == len(text):
+            return starts, ends, True
+        try:
+            _, end = scan(text, at)
+        except (ValueError, RecursionError):
+            return starts, ends, False
+        if text[at] == "{":
+            starts.append(at)
+            ends.append(end)
+        at = end
+
+
 def tables(content: bytes, starts: list[int], ends: list[int]) -> Iterator[Table]:
     """The elements that are objects, as tables; their lines are those of the document."""
     breaks = np.flatnonzero(np.frombuffer(content, np.uint8) == 10)

@@ -12,18 +12,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 import polars as pl
 
 from trainlens.model import Ints
-from trainlens.parsers._columns import Mask
-from trainlens.parsers._tables import Table, add_cells, add_series, merged
-
-Kind = Literal["number", "flag", "text", "list", "mixed"]
-Shape = dict[str, "Kind | Shape"]
+from trainlens.parsers._json_frames import Kind, Shape, colons, flatten, misfits, twice
+from trainlens.parsers._tables import Table, add_cells, merged
 
 SAMPLES = 512  # lines of the first block from which keys are learnt beforehand
 MOST_KEYS = 5000  # a file with more names its keys after something that is no metric; its lines are read one by one
@@ -83,7 +80,7 @@ class Rows:
 
     def _without_misfits(self, block: bytes, lines: Ints) -> tuple[Table | None, int]:
         """Takes out the lines that cannot be plain JSON objects: other first or last letters, NaN, Infinity."""
-        starts, ends, odd = _misfits(block)
+        starts, ends, odd = misfits(block)
         at = np.flatnonzero(odd)
         edges = [0, *(edge for one in at.tolist() for edge in (int(starts[one]), int(ends[one]) + 1)), len(block)]
         rest = b"".join([block[begin:end] for begin, end in zip(edges[::2], edges[1::2], strict=True)])
@@ -108,11 +105,11 @@ class Rows:
         if frame is None or frame.height != len(plain):  # the two readers differ over some line: trust neither
             odd[:] = True
             return self._joined(Table(lines[:0]), texts, lines), len(texts)
-        twice = _twice(frame, self.shape, plain)
-        many = _flatten(frame, self.shape, lines[~odd])[0]
-        if twice.any():
-            many = many.keep(~twice)
-            odd[np.flatnonzero(~odd)[twice]] = True
+        again = twice(frame, self.shape, plain)
+        many = flatten(frame, self.shape, lines[~odd])[0]
+        if again.any():
+            many = many.keep(~again)
+            odd[np.flatnonzero(~odd)[again]] = True
         return self._joined(many, [texts[at] for at in np.flatnonzero(odd).tolist()], lines[odd]), int(odd.sum())
 
     def _proven(self, block: bytes, lines: Ints) -> Table | None:
@@ -120,8 +117,8 @@ class Rows:
         frame = self._frame(block)
         if frame is None or frame.height != len(lines):
             return None
-        table, colons, doubtful = _flatten(frame, self.shape, lines)
-        if colons != len(_colons(block)):
+        table, count, doubtful = flatten(frame, self.shape, lines)
+        if count != len(colons(block)):
             return None
         if doubtful:
             try:
@@ -260,87 +257,6 @@ def _struct(shape: Shape) -> Any:
     ]
     rename = {f"f{at}": name for at, name in enumerate(shape)}
     return msgspec.defstruct("Row", fields, rename=rename, forbid_unknown_fields=True, gc=False)
-
-
-def _colons(block: bytes) -> Ints:
-    """The places of the colons of a block but those before a null; some too many where one is written as an escape."""
-    codes = np.frombuffer(block, np.uint8)
-    at = np.flatnonzero(codes == ord(":"))
-    ends = np.minimum(at + 1, len(codes) - 1), np.minimum(at + 2, len(codes) - 1)
-    null = (codes[ends[0]] == ord("n")) | ((codes[ends[0]] == ord(" ")) & (codes[ends[1]] == ord("n")))
-    if b"\\u003" in block:
-        return np.arange(-1, len(at))
-    return at[~null] if null.any() else at
-
-
-def _told(text: str) -> int:
-    """How many of the colons of a key or text `_colons` counts."""
-    return text.count(":") - text.count(":n") - text.count(": n")
-
-
-def _misfits(block: bytes) -> tuple[Ints, Ints, Mask]:
-    """First and last byte (exclusive) of each line, and which lines cannot be plain JSON objects."""
-    codes = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero(codes == 10)
-    if not block.endswith(b"\n"):
-        ends = np.append(ends, len(block))
-    starts = np.append(0, ends[:-1] + 1)
-    last = np.maximum(ends - 1, 0)
-    last = np.where(codes[last] == 13, np.maximum(ends - 2, 0), last)
-    odd = (codes[np.minimum(starts, len(codes) - 1)] != ord("{")) | (codes[last] != ord("}")) | (ends - starts < 2)
-    capital = np.flatnonzero((codes == ord("N")) | (codes == ord("I")))
-    capital = capital[capital < len(codes) - 2]
-    second, third = codes[capital + 1], codes[capital + 2]
-    words = ((second == ord("a")) & (third == ord("N"))) | ((second == ord("n")) & (third == ord("f")))
-    odd[np.searchsorted(ends, capital[words])] = True
-    return starts, ends, odd
-
-
-def _flatten(frame: pl.DataFrame, shape: Shape, lines: Ints) -> tuple[Table, int, bool]:
-    """The table of a frame, how many colons its cells stand for, and whether a text may hide an object."""
-    table = Table(lines)
-    colons = 0
-    doubtful = False
-    for name, key, series, kind in _branches(frame.to_dict(), shape, ""):
-        logged = len(series) - series.null_count()
-        colons += logged * (1 + _told(key))
-        if isinstance(kind, dict) or not logged:
-            continue
-        if kind in ("text", "list"):
-            colons += int(_told_in(series).sum())
-            wrong = series.str.contains(r"^[\[{]" if kind == "text" else r"^[^\[]|^$")
-            doubtful |= bool(wrong.any())
-        add_series(table, name, series)
-    return table, colons, doubtful
-
-
-def _told_in(texts: pl.Series) -> pl.Series:
-    counts = texts.str.count_matches(":", literal=True)
-    if not counts.sum():
-        return counts
-    return counts - texts.str.count_matches(":n", literal=True) - texts.str.count_matches(": n", literal=True)
-
-
-def _twice(frame: pl.DataFrame, shape: Shape, texts: list[bytes]) -> Mask:
-    """Which of the lines hold more than the rows that were made of them: a key that is written twice."""
-    colons = np.zeros(frame.height, np.int64)
-    for _, key, series, kind in _branches(frame.to_dict(), shape, ""):
-        colons += series.is_not_null().to_numpy() * (1 + _told(key))
-        if kind in ("text", "list"):
-            colons += _told_in(series).fill_null(0).to_numpy().astype(np.int64)
-    return np.array([len(_colons(text)) for text in texts], np.int64) != colons
-
-
-def _branches(
-    columns: Mapping[str, pl.Series], shape: Shape, above: str
-) -> Iterator[tuple[str, str, pl.Series, Kind | Shape]]:
-    """Path, key, cells and kind of every key, an object before its parts."""
-    for key, kind in shape.items():
-        series, path = columns[key], f"{above}{key}"
-        yield path, key, series, kind
-        if isinstance(kind, dict) and kind:
-            parts = {part: series.struct.field(part) for part in kind}
-            yield from _branches(parts, kind, path + "/")
 
 
 def _leaves(row: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -16,14 +16,17 @@ _IDENTITY = re.compile(r"(?:^|[^a-z])(?:id|hash|sha|commit|version|name|seed|hos
 _MARKS = "[ _'\u00a0\u202f]"  # between thousands; a comma may be a decimal one
 _WHOLE = r"\d{1,18}|\d{1,3}(?:[, _'\u00a0\u202f]\d{3}){1,5}"
 _STEPS = rf"^\s*({_WHOLE})(?:\s*/\s*({_WHOLE}))?\s*%?\s*$"
-_GROUPED = rf"^[-+]?\d{{1,3}}(?:{_MARKS}\d{{3}})+(?:\.\d+)?$|^[-+]?\d{{1,3}}(?:,\d{{3}})+\.\d+$|^[-+]?\d{{1,3}}(?:,\d{{3}}){{2,}}$"
+_GROUPED = (
+    rf"^[-+]?\d{{1,3}}(?:{_MARKS}\d{{3}})+(?:\.\d+)?$"
+    r"|^[-+]?\d{1,3}(?:,\d{3})+\.\d+$|^[-+]?\d{1,3}(?:,\d{3}){2,}$"
+)
 _MEASURED = r"^([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([%°µA-Za-z][A-Za-z/]{0,12})$"
 _CLOCK = r"^(?:(\d{1,6})\s*d(?:ays?)?,?\s+)?(\d{1,5}):([0-5]?\d):([0-5]?\d(?:[.,]\d{1,9})?)$"
 _WORDED = (
     r"^(?:(\d{1,6})\s?d(?:ays?)?)?[\s,]*(?:(\d{1,5})\s?h(?:ours?|rs?)?)?[\s,]*"
     r"(?:(\d{1,5})\s?m(?:in(?:ute)?s?)?)?[\s,]*(?:(\d{1,9}(?:\.\d{1,9})?)\s?s(?:ec(?:ond)?s?)?)?$"
 )
-# Units by kind, each with its size in the first of the kind. A bare "B" is bytes or billions, "m" much else than minutes.
+# Units by kind, each with its size in the first of its kind. A bare "B" is bytes or billions, "m" minutes or metres.
 _KINDS: tuple[dict[str, float], ...] = (
     {"bytes": 1.0} | {f"{power}{end}": 1024.0 ** (at + 1) for at, power in enumerate("KMGT") for end in ("B", "iB")}
     | {"kB": 1024.0},
@@ -33,7 +36,7 @@ _KINDS: tuple[dict[str, float], ...] = (
     {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12},
     *({unit: 1.0} for unit in ("%", "°C", "C", "MHz", "x")),
     {"it/s": 1.0}, {"s/it": 1.0}, {"steps/s": 1.0}, {"samples/s": 1.0}, {"TFLOPS": 1.0, "TFLOP/s": 1.0, "TFLOPs": 1.0},
-    {unit: 1.0 for unit in ("tokens/s", "tok/s", "toks/s", "tokens/sec", "t/s")}, {"examples/s": 1.0},
+    dict.fromkeys(("tokens/s", "tok/s", "toks/s", "tokens/sec", "t/s"), 1.0), {"examples/s": 1.0},
 )  # fmt: skip
 _KIND = {unit: (at, size) for at, kind in enumerate(_KINDS) for unit, size in kind.items()}
 
