@@ -16,15 +16,21 @@ Kind = Literal["number", "flag", "text", "list", "mixed"]
 Shape = dict[str, "Kind | Shape"]
 
 
-def colons(block: bytes) -> Ints:
-    """The places of the colons of a block but those before a null; some too many where one is written as an escape."""
+def colons(block: bytes) -> int:
+    """The colons of a block but those before a null; one too many where one is written as an escape."""
     codes = np.frombuffer(block, np.uint8)
-    at = np.flatnonzero(codes == ord(":"))
-    ends = np.minimum(at + 1, len(codes) - 1), np.minimum(at + 2, len(codes) - 1)
-    null = (codes[ends[0]] == ord("n")) | ((codes[ends[0]] == ord(" ")) & (codes[ends[1]] == ord("n")))
-    if b"\\u003" in block:
-        return np.arange(-1, len(at))
-    return at[~null] if null.any() else at
+    count = all_colons(block)
+    if b"n" in block:
+        at = np.flatnonzero(codes == ord(":"))
+        ends = np.minimum(at + 1, len(codes) - 1), np.minimum(at + 2, len(codes) - 1)
+        null = (codes[ends[0]] == ord("n")) | ((codes[ends[0]] == ord(" ")) & (codes[ends[1]] == ord("n")))
+        count -= int(np.count_nonzero(null))
+    return count
+
+
+def all_colons(block: bytes) -> int:
+    """All of them."""
+    return int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord(":"))) + (b"\\u003" in block)
 
 
 def _told(text: str) -> int:
@@ -83,7 +89,7 @@ def twice(frame: pl.DataFrame, shape: Shape, texts: list[bytes]) -> Mask:
         count += series.is_not_null().to_numpy() * (1 + _told(key))
         if kind in ("text", "list"):
             count += _told_in(series).fill_null(0).to_numpy().astype(np.int64)
-    again: Mask = np.array([len(colons(text)) for text in texts], np.int64) != count
+    again: Mask = np.array([colons(text) for text in texts], np.int64) != count
     return again
 
 

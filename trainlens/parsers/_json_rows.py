@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from trainlens.model import Ints
-from trainlens.parsers._json_frames import Kind, Shape, colons, flatten, misfits, twice
+from trainlens.parsers._json_frames import Kind, Shape, all_colons, colons, flatten, misfits, twice
 from trainlens.parsers._tables import Table, add_cells, merged
 
 SAMPLES = 512  # lines of the first block from which keys are learnt beforehand
@@ -118,7 +118,7 @@ class Rows:
         if frame is None or frame.height != len(lines):
             return None
         table, count, doubtful = flatten(frame, self.shape, lines)
-        if count != len(colons(block)):
+        if count != all_colons(block) and count != colons(block):
             return None
         if doubtful:
             try:
