@@ -18,9 +18,11 @@ from typing import Any, cast
 from trainlens import catalog
 from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Note
+from trainlens.parsers._benchmarks import is_summary
 from trainlens.parsers._cells import Reader
 from trainlens.parsers._dialect import Dialect, cells, dialect
 from trainlens.parsers._row_blocks import encoding, in_utf8, row_blocks
+from trainlens.parsers._score_tables import summary, with_steps
 from trainlens.parsers._teller import Teller
 from trainlens.sources import HEAD, Source
 
@@ -55,7 +57,9 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
             torn = True
             break
         for run, table in reader.read(block.text):
-            for batch in teller.tell(table):
+            for batch in (
+                summary(form.names, table) if is_summary(form.names) else teller.tell(with_steps(form.names, table))
+            ):
                 yield form.of_run(batch, run or form.run)
         end = block.end
         if block.torn:

@@ -81,7 +81,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:  #
         yield from _rows(source, content, start)
         return
     whole = decoded(content)
-    if whole is None and (objects := sequence(content))[0]:
+    if whole is None and _measure(objects := sequence(content), content):
         yield from _told(source, content, *objects)
         return
     if whole is None:
@@ -105,6 +105,14 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:  #
             if at:
                 yield from _rows(source, content, at.end())
         yield from (Fact(name, value, Place(source.name)) for name, value in flat(without_curves(whole)))
+
+
+def _measure(found: tuple[list[int], list[int], bool], content: bytes) -> bool:
+    """Whether objects one after another are rows: the first one has a step or measures something."""
+    starts, ends, _ = found
+    first = decoded(content[starts[0] : ends[0]]) if starts else None
+    keys = [key for key, cell in first.items() if not isinstance(cell, (str, list))] if isinstance(first, dict) else []
+    return any(map(_is_axis, keys)) or _known(keys)
 
 
 def _rows(source: Source, content: bytes, at: int) -> Iterator[Batch]:
