@@ -1,4 +1,4 @@
-"""JSON documents that hold metrics: a list of rows, columns of values, values by step; and configurations.
+"""JSON documents that hold metrics: a list of rows, columns of values, values by step; and results.
 
 - a list of objects, `[{"step": 1, "loss": 2.3}, …]`, alone or under a key beside other values;
 - columns, `{"step": [1, 2], "loss": [2.3, 2.1]}` (Keras' History), or sacred's `{"loss": {"steps": [], "values": []}}`;
@@ -6,7 +6,7 @@
   `{"1": {"loss": 2.3}}`, among them Megatron's golden values, where the text "nan" means that nothing was recorded;
 - TensorBoard's download of one chart, `[[seconds, step, value], …]`, whose file is named for run and tag;
 - objects one after another, each over several lines;
-- one object of settings or results (config.json, all_results.json): facts.
+- one object of results (all_results.json): facts.
 
 The formats: https://github.com/NVIDIA/Megatron-LM/tree/main/tests/functional_tests (golden values),
 https://keras.io/api/callbacks/#history, https://sacred.readthedocs.io/en/stable/observers.html.
@@ -33,7 +33,7 @@ from trainlens.parsers._row_blocks import in_utf8
 from trainlens.parsers._teller import Teller
 from trainlens.sources import HEAD, Source
 
-_SETTINGS = re.compile(r"config|args|hparams|hyperparam|param|settings|results|options", re.IGNORECASE)
+_RESULTS = re.compile(r"results|^metrics$", re.IGNORECASE)  # of the end, told as facts
 _NO_METRICS = re.compile(r"^(tokenizer|special_tokens|added_tokens|vocab|package|preprocessor|merges)|\.index\.json$")
 _GOLDEN = re.compile(rb'"(?:start_step|end_step|step_interval)"\s*:\s*\d+')
 _LISTED = re.compile(rb'"[^"\n]{1,200}"\s*:\s*\[\s*(?:-?\d|NaN)')
@@ -49,7 +49,7 @@ _KEY = re.compile(rb'"([^"\\\n]{1,200})"\s*:')
 
 
 def sniff(head: bytes, path: Path) -> float:
-    """How sure it is that this document holds metrics, or (less so) settings."""
+    """How sure it is that this document holds metrics, or (less so) results."""
     text = in_utf8(head).lstrip()
     if text[:1] not in (b"{", b"[") or _NO_METRICS.search(path.name):
         return 0.0
@@ -68,7 +68,7 @@ def sniff(head: bytes, path: Path) -> float:
             return 0.7
     elif stepped and _ROWS_INSIDE.search(text):
         return 0.6
-    if text.startswith(b"{") and _SETTINGS.search(path.stem) and (len(head) == HEAD or isinstance(decoded(head), dict)):
+    if text.startswith(b"{") and _RESULTS.search(path.stem) and (len(head) == HEAD or isinstance(decoded(head), dict)):
         return 0.3
     return 0.0
 

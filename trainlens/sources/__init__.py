@@ -133,6 +133,7 @@ def compression(head: bytes) -> str:
 
 MAX_FILES = 20_000
 _SKIPPED = frozenset(("venv", "env", "node_modules", "__pycache__", "site-packages", "trainlens-report", "artifacts"))
+_HYDRA = ".hydra"  # the settings of a run: https://hydra.cc/docs/configure_hydra/workdir
 # What the W&B client writes about itself and of what the run file beside it holds: its numbers are no curves.
 _OF_WANDB = re.compile(
     r"/wandb-(metadata|summary)\.json$|/(wandb|(offline-)?run-\d{8}_\d{6}-[^/]+(/logs)?)/debug(-[\w.]+)?\.log$"
@@ -240,7 +241,7 @@ def real_path(path: Path) -> Path:
 
 
 def _skipped(name: str) -> bool:
-    return name.startswith(".") or name in _SKIPPED
+    return (name.startswith(".") and name != _HYDRA) or name in _SKIPPED
 
 
 def _unlooked(path: Path, root: Path, reason: str, state: Literal["not-read", "ignored"] = "not-read") -> SourceReport:
