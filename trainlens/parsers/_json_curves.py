@@ -106,6 +106,8 @@ def without_curves(whole: dict[str, Any]) -> dict[str, Any]:
 
 def _whole(steps: list[Any]) -> Ints | None:
     """Steps as whole numbers; None where one is none."""
+    if set(map(type, steps)) == {int} and min(steps) >= -(2**62) and max(steps) <= 2**62:
+        return np.array(steps, np.int64)
     if not all(isinstance(step, (int, float)) and abs(step) <= 2**62 for step in steps):
         return None
     found = np.array(steps, np.float64)
@@ -122,7 +124,17 @@ def _is_row(row: object, width: int) -> bool:
 
 def _are_numbers(cells: object) -> bool:
     """A list of numbers, of which some may be missing."""
-    return isinstance(cells, list) and bool(cells) and all(map(_is_cell, cells)) and any(c is not None for c in cells)
+    if not isinstance(cells, list) or not cells:
+        return False
+    if all_numbers(cells):
+        return True
+    return all(map(_is_cell, cells)) and any(cell is not None for cell in cells)
+
+
+def all_numbers(cells: list[Any]) -> bool:
+    """Whether all are numbers that a float can hold: a quick look, by their types."""
+    kinds = set(map(type, cells))
+    return kinds == {float} or (kinds <= {int, float} and max(map(abs, cells)) < 1 << 1000)
 
 
 def _are_pairs(cells: object) -> bool:

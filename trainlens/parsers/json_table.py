@@ -26,7 +26,7 @@ from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Fact, Ints, Note, Place, Points
 from trainlens.parsers import _columns
 from trainlens.parsers._chart_names import curve
-from trainlens.parsers._json_curves import curves, number, without_curves
+from trainlens.parsers._json_curves import all_numbers, curves, number, without_curves
 from trainlens.parsers._json_documents import document, elements, flat, sequence, tables
 from trainlens.parsers._json_rows import decoded
 from trainlens.parsers._row_blocks import in_utf8
@@ -133,6 +133,9 @@ def _points(
     tag: str, step: Ints | None, values: list[Any], time: list[Any] | None, run: str
 ) -> tuple[Points | None, int]:
     """The points of a curve, and how many places of it hold no value."""
+    if values and all_numbers(values):
+        clock = None if time is None else _columns.unix_seconds(np.array(time, np.float64))
+        return Points(tag, step, np.array(values, np.float64), clock, run=run), 0
     numbers = [number(cell) for cell in values]
     logged = np.array([one is not None for one in numbers], np.bool_)
     if not logged.any():
