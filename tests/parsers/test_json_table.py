@@ -91,6 +91,7 @@ def test_malformed_object_cannot_be_read() -> None:
         ('{"hidden_size": 64}', "x.json", 0, 0),
         ('{"added_tokens": [{"id": 0, "step": 1}]}', "tokenizer.json", 0, 0),
         ('{"results": [{"task": "a", "acc": 0.5}]}', "eval.json", 0, 0),
+        ('{\n  "batch": 8,\n  "results": [{"bleu": 2}]\n}\n{\n  "batch": 8\n}\n', "eval.json", 0, 0),
         ("step,loss\n1,2\n", "x.csv", 0, 0),
         ("[rank0] step 1", "x.log", 0, 0),
         ("", "x.json", 0, 0),

@@ -59,8 +59,8 @@ def sniff(head: bytes, path: Path) -> float:
         return 0.8
     known = [name.decode("utf-8", "replace") for name in _KEY.findall(text)[:500]]
     stepped = any(_is_axis(name) for name in known)
-    if text.startswith(b"{") and _ANOTHER.search(text) and not _ONE_A_LINE.match(text) and (stepped or _known(known)):
-        return 0.6
+    if text.startswith(b"{") and _ANOTHER.search(text) and not _ONE_A_LINE.match(text):
+        return 0.6 if _measure(sequence(text), text) else 0.0
     if _PAIRED.search(text) and _known(known):
         return 0.7
     if any(one.search(text) for one in (_ROWS, _LISTED, _BY_STEP, _BY_ROW)):
