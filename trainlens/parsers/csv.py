@@ -1,7 +1,10 @@
 """CSV and other tables of cells: Keras CSVLogger, Lightning metrics.csv, ultralytics results.csv, W&B chart exports.
 
 Comma, semicolon, tab or blanks between cells, whichever fits; names and cells may be quoted or padded. An empty cell
-was not logged, "nan" and "inf" are values. A header in the middle of the file, as appended logs have it, is no row.
+was not logged, "nan" and "inf" are values. A header in the middle of the file, as appended logs have it, is no row, nor
+is a line that begins with "#"; above the rows such a line may name the columns. Of columns without names the first that
+counts up is the step, and a note says what was taken for what. A table of one "value" is named for its file, as are
+TensorBoard's downloads ("run-train-tag-loss.csv"). Columns of benchmarks are told as "bench/NAME".
 
 The formats: https://www.rfc-editor.org/rfc/rfc4180, https://keras.io/api/callbacks/csv_logger,
 https://lightning.ai/docs/pytorch/stable/extensions/logging.html (CSVLogger).
