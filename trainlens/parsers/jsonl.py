@@ -1,10 +1,10 @@
 """JSON lines: one object a line, as most training loops, LLaMA-Factory, ms-swift, detectron2 and mmcv write them.
 
-Every key with a number is a metric, nested keys are joined by "/". A key may appear in any row, of one written
-twice the last counts; NaN and Infinity may be bare words or texts. Texts are ignored unless they hold numbers, with a unit
-("12.3 GiB", "95 %") or as a duration ("1 day, 2:03:04", "11m 43s"). Short lists of numbers are a metric for each place
-("lr/0"). Steps may be written "1,000", "110/438" or "12%"; a counter that begins again with each epoch goes on. A line
-that is no object is left out and counted.
+Every key with a number is a metric, nested keys are joined by "/". A key may appear in any row; of one that is written
+twice the last counts; NaN and Infinity may be bare words or texts. Texts are ignored unless they hold numbers, with a
+unit ("12.3 GiB", "95 %") or as a duration ("1 day, 2:03:04", "11m 43s"). Short lists of numbers are a metric for each
+place ("lr/0"). Steps may be written "1,000", "110/438" or "12%"; a counter that begins again with each epoch goes on.
+A line that is no object is left out and counted.
 
 The format: https://jsonlines.org. Trainers: https://github.com/hiyouga/LLaMA-Factory (trainer_log.jsonl),
 https://github.com/modelscope/ms-swift (logging.jsonl), https://detectron2.readthedocs.io (metrics.json).
