@@ -188,7 +188,7 @@ LAYOUTS = {
     ),
     "DVCLive": (
         ["dvclive/plots/metrics/acc.tsv", "dvclive/plots/metrics/train/loss.tsv"],
-        {"dvclive": [("dvclive/plots/metrics/acc.tsv", ""), ("dvclive/plots/metrics/train/loss.tsv", "train/")]},
+        {"dvclive": [("dvclive/plots/metrics/acc.tsv", ""), ("dvclive/plots/metrics/train/loss.tsv", "")]},
     ),
 }
 

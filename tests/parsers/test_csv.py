@@ -42,6 +42,19 @@ INF = float("inf")
         ("step,skipped\n1,True\n2,False\n", {"skipped": [(1, 1.0), (2, 0.0)]}),
         ("step,metric,value\n1,loss,2.5\n1,lr,0.1\n", {"loss": [(1, 2.5)], "lr": [(1, 0.1)]}),
         ("step,loss\n", {}),
+        ("step,loss\r1,2.5\r2,2\r", {"loss": [(1, 2.5), (2, 2.0)]}),
+        ("# lr 0.1\n# step,loss\n1,2.5\n2,2\n", {"loss": [(1, 2.5), (2, 2.0)]}),
+        ("step,loss\n1,2.5\n# resumed\n2,2\n", {"loss": [(1, 2.5), (2, 2.0)]}),
+        ("step,loss\n1,2.5\n2,NA\n3,2\n", {"loss": [(1, 2.5), (3, 2.0)]}),
+        ('step,loss\n"1,000",2.5\n"2,000",2\n', {"loss": [(1000, 2.5), (2000, 2.0)]}),
+        (
+            "epoch,batch,loss\n0,0,3\n0,1,2\n1,0,1\n",
+            {"epoch": [(0, 0.0), (1, 0.0), (2, 1.0)], "loss": [(0, 3.0), (1, 2.0), (2, 1.0)]},
+        ),
+        (
+            "1,10,2.5\n2,20,2\n3,30,1\n4,",
+            {"column 2": [(1, 10.0), (2, 20.0), (3, 30.0)], "column 3": [(1, 2.5), (2, 2.0), (3, 1.0)]},
+        ),
     ],
 )
 def test_rows(text: str, expected: dict[str, list[Row]]) -> None:
@@ -157,3 +170,36 @@ def test_byte_order_mark_is_no_part_of_a_name() -> None:
 def test_decimal_commas_between_any_marks(mark: str) -> None:
     text = f'"step"{mark}"loss"\n' + "".join(f'"{step}"{mark}"{8 - step},25"\n' for step in range(1, 6))
     assert rows(csv, text, name="m.csv")["loss"] == [(step, 8.25 - step) for step in range(1, 6)]
+
+
+def test_what_columns_without_a_header_are_is_said() -> None:
+    text = "".join(f"{1700000000 + at}.5,{at * 10},{3 - at / 10}\n" for at in range(1, 6))
+    (loss,) = points(batches(csv, text, "x.csv"))
+    assert (loss.tag, loss.step is not None and loss.step.tolist()) == ("loss", [10, 20, 30, 40, 50])
+    assert loss.time is not None
+    assert loss.time[0] == 1700000001.5
+    (note,) = notes(csv, text, "x.csv")
+    assert "column 2 is taken for 'step'" in note.message
+
+
+def test_columns_of_a_file_named_for_a_loss() -> None:
+    text = "".join(f"{at} {3 - at / 10} 0.5\n" for at in range(1, 6))
+    assert set(rows(csv, text, "val_loss.txt")) == {"val_loss", "column 3"}
+    assert sniffed(csv, text, "matrix.txt") == 0
+
+
+def test_a_header_longer_than_the_head() -> None:
+    names = ["step", *(f"layers.{at}.attention.projection.weight/norm" for at in range(3000))]
+    text = ",".join(names) + "\n" + "".join(f"{step}" + ",0.5" * 3000 + "\n" for step in (1, 2))
+    assert len(text.split("\n")[0]) > 64 << 10
+    assert sniffed(csv, text[: 64 << 10], "x.csv") > 0.5
+    found = rows(csv, text, "x.csv")
+    assert len(found) == 3000
+    assert found[names[-1]] == [(1, 0.5), (2, 0.5)]
+
+
+@pytest.mark.parametrize("encoded", ["utf-16-le", "utf-16-be"])
+def test_utf16_without_a_mark(encoded: str) -> None:
+    content = "step,loss\n1,2.5\n2,2\n".encode(encoded)
+    assert sniffed(csv, content, "x.csv") == 0.9
+    assert rows(csv, content, "x.csv") == {"loss": [(1, 2.5), (2, 2.0)]}

@@ -7,7 +7,7 @@ import pytest
 
 from tests.parsers.door import Row, batches, facts, lines, notes, points, rows, sniffed
 from trainlens.errors import InputError
-from trainlens.parsers import json_table
+from trainlens.parsers import csv, json_table
 
 LOSS: dict[str, list[Row]] = {"loss": [(1, 2.5), (2, 2.0)]}
 GOLDEN = {
@@ -27,6 +27,18 @@ GOLDEN = {
         ({"loss": {"steps": [1, 2], "values": [2.5, 2], "timestamps": ["a", "b"]}}, LOSS),
         ({"loss": {"1": 2.5, "2": 2}}, LOSS),
         ({"loss": {"1": 2.5, "2": 2, "3": None}}, LOSS),
+        (
+            {"train": {"loss": [2.5, 2]}, "val": {"loss": [3, 2]}},
+            {"train/loss": [(None, 2.5), (None, 2.0)], "val/loss": [(None, 3.0), (None, 2.0)]},
+        ),
+        ({"loss": [[1, 2.5], [2, 2]]}, LOSS),
+        ({"1": {"loss": 2.5}, "2": {"loss": 2, "note": "x"}}, LOSS),
+        ({"loss": {"steps": [1, 2], "values": [{"dtype": "f4", "value": 2.5}, {"dtype": "f4", "value": 2}]}}, LOSS),
+        (
+            {"lm loss": {"start_step": 0, "end_step": 20, "step_interval": 5, "values": [10.5, "nan", 9.5]}},
+            {"lm loss": [(0, 10.5), (10, 9.5)]},
+        ),
+        ({"step": [1, 2], "loss": [2.5, "Infinity"]}, {"loss": [(1, 2.5), (2, float("inf"))]}),
         (GOLDEN, {"lm loss": [(1, 10.5), (10, 9.5)]}),
         ({"results": [{"task": "a", "acc": 0.5}]}, {}),
     ],
@@ -74,10 +86,12 @@ def test_malformed_object_cannot_be_read() -> None:
         ('[\n  {\n    "step": 0,\n    "loss": 2', "metrics.json", 0.6, 0.8),
         ('{"loss": [1, 2]}', "history.json", 0.6, 0.8),
         ('{"loss": {"1": 2.5}}', "x.json", 0.6, 0.8),
-        ('{"hidden_size": 64}', "config.json", 0.2, 0.4),
+        ('{"train_loss": 64}', "all_results.json", 0.2, 0.4),
+        ('{"hidden_size": 64}', "config.json", 0, 0),
         ('{"hidden_size": 64}', "x.json", 0, 0),
         ('{"added_tokens": [{"id": 0, "step": 1}]}', "tokenizer.json", 0, 0),
         ('{"results": [{"task": "a", "acc": 0.5}]}', "eval.json", 0, 0),
+        ('{\n  "batch": 8,\n  "results": [{"bleu": 2}]\n}\n{\n  "batch": 8\n}\n', "eval.json", 0, 0),
         ("step,loss\n1,2\n", "x.csv", 0, 0),
         ("[rank0] step 1", "x.log", 0, 0),
         ("", "x.json", 0, 0),
@@ -101,3 +115,24 @@ def test_dates_of_sacred() -> None:
     assert dated.time is not None
     assert dated.time.tolist() == [1_760_000_000.0, 1_760_000_001.5, 1_760_000_003.0]
     assert undated.time is None
+
+
+def test_objects_one_after_another() -> None:
+    text = "".join(json.dumps({"step": step, "loss": loss}, indent=2) + "\n" for step, loss in ((1, 2.5), (2, 2)))
+    assert sniffed(json_table, text, "log.json") > 0
+    assert rows(json_table, text) == LOSS
+    assert rows(json_table, text[:-8]) == {"loss": LOSS["loss"][:1]}
+    assert [one.kind for one in notes(json_table, text[:-8])] == ["cut-off"]
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "tag"),
+    [("run-train-tag-loss.json", "", "train/loss"), ("run-a_b-tag-loss.json", "a_b", "loss"), ("acc.json", "", "acc"),
+     ("run-x_validation-tag-loss.json", "x", "validation/loss"), ("run-.-tag-lr.json", "", "lr")],
+)  # fmt: skip
+def test_a_chart_is_named_by_its_file(name: str, run: str, tag: str) -> None:
+    (found,) = points(batches(json_table, "[[1700000000.5, 1, 2.5], [1700000001.5, 2, 2.0]]", name))
+    assert (found.run, found.tag, found.value.tolist()) == (run, tag, [2.5, 2.0])
+    text = "Wall time,Step,Value\n1700000000.5,1,2.5\n1700000001.5,2,2.0\n"
+    (found,) = points(batches(csv, text, name.replace("json", "csv")))
+    assert (found.run, found.tag, found.value.tolist()) == (run, tag, [2.5, 2.0])

@@ -39,10 +39,18 @@ def same(one: dict[str, list[tuple[int | None, float]]], other: dict[str, list[t
         ('\ufeff{"step": 1, "loss": 2.5}\n', {"loss": [(1, 2.5)]}),
         ('{"step": 1, "loss": null}\n{"step": 2, "loss": 1}\n', {"loss": [(2, 1.0)]}),
         ('{"iteration": 7, "a": {"loss": 1, "b": {"x": 2}}}', {"a/loss": [(7, 1.0)], "a/b/x": [(7, 2.0)]}),
-        ('{"step": 1, "loss": 1, "done": true, "at": [1, 2], "who": "x"}\n', {"loss": [(1, 1.0)]}),
+        ('{"step": 1, "loss": 1, "done": true, "at": ["a"], "who": "x"}\n', {"loss": [(1, 1.0)]}),
+        ('{"step": 1, "a": [1, NaN]}\n{"step": 2, "a": [3, null]}\n', {"a/0": [(1, 1.0), (2, 3.0)], "a/1": [(1, NAN)]}),
         ('{"step": 1, "skipped": true}\n{"step": 2, "skipped": false}\n', {"skipped": [(1, 1.0), (2, 0.0)]}),
         ('{"num_updates": "200", "loss": "1e-5"}\n', {"loss": [(200, 1e-5)]}),
-        ('{"global_step/max_steps": "1/60", "loss": 3, "percentage": "1.67%", "time": "4s"}', {"loss": [(1, 3.0)]}),
+        ('{"global_step/max_steps": "1/60", "loss": 3, "percentage": "1.67%", "time": "4s"}',
+         {"loss": [(1, 3.0)], "percentage": [(1, 1.67)], "time": [(1, 4.0)]}),
+        ('{"step": "1,000", "loss": 1}\n{"step": "12 000", "loss": 2}\n', {"loss": [(1000, 1.0), (12000, 2.0)]}),
+        ('{"step": "25%", "loss": 1}\n{"step": "50%", "loss": 2}\n', {"loss": [(25, 1.0), (50, 2.0)]}),
+        ('{"step": 1, "loss": 1}{"step": 2, "loss": 2}\n{"step": 3, "loss": 3}\n',
+         {"loss": [(1, 1.0), (2, 2.0), (3, 3.0)]}),
+        ('{"step": 1, "loss": 1}{"step": 2, "loss": 2}', {"loss": [(1, 1.0), (2, 2.0)]}),
+        ('{"step": 1, "loss": 1}\r{"step": 2, "loss": 2}\r', {"loss": [(1, 1.0), (2, 2.0)]}),
         ('{"step": 1, "a": 1}\n{"b": 2}\n{"step": 3}\n{"b": 4}\n', {"a": [(1, 1.0)], "b": [(1, 2.0), (3, 4.0)]}),
         ('{"epoch": 1, "acc": 0.5}\n{"epoch": 2, "acc": 0.6}\n', {"acc": [(1, 0.5), (2, 0.6)]}),
         ('{"epoch": 0.1, "loss": 2}\n', {"epoch": [(None, 0.1)], "loss": [(None, 2.0)]}),
@@ -54,7 +62,82 @@ def same(one: dict[str, list[tuple[int | None, float]]], other: dict[str, list[t
     ],
 )  # fmt: skip
 def test_rows(text: str, expected: dict[str, list[tuple[int | None, float]]]) -> None:
-    assert rows(jsonl, text) == expected
+    assert same(rows(jsonl, text), expected)
+
+
+@pytest.mark.parametrize("text", ['{"step": 1, "a": 1, "a": 2}\n', '{"step": 1, "a": 1, "a": 2, "b": null}\n' * 600])
+@pytest.mark.parametrize("beside", ["", '{"step": 2, "a": 3, "new": 1}\n', '{"step": 2, "t": "x: null"}\n', "junk\n"])
+def test_of_a_key_that_is_written_twice_the_last_counts(text: str, beside: str) -> None:
+    for whole in (text + beside, beside + text, text + beside + text):
+        first = {value for step, value in rows(jsonl, whole)["a"] if step == 1}
+        assert first == {2.0}
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "unit"),
+    [
+        ("12.3 GiB", 12.3, "GiB"), ("95 %", 95, "%"), ("32ms", 32, "ms"), ("1.5K", 1500, ""), ("61C", 61, "C"),
+        ("1 day, 2:03:04", 93784, "s"), ("11m 43s", 703, "s"), ("0:15:19.02", 919.02, "s"), ("2h 3m", 7380, "s"),
+        ("1,234,567", 1234567, ""), ("12 500", 12500, ""), ("1,234.5", 1234.5, ""),
+    ],
+)  # fmt: skip
+def test_texts_with_units_are_numbers(written: str, value: float, unit: str) -> None:
+    (found,) = points(batches(jsonl, of({"step": 1, "x": written})))
+    assert (found.tag, found.value.tolist(), found.unit) == ("x", [value], unit)
+
+
+@pytest.mark.parametrize("written", ["7B", "3rd", "1,234", "0x1f", "12:30", "2024-01-01", "11m", "1.2.3", "5 apples"])
+def test_what_could_mean_two_things_is_no_number(written: str) -> None:
+    assert rows(jsonl, of({"step": 1, "x": written})) == {}
+
+
+def test_units_of_one_kind_become_that_of_the_first_cell() -> None:
+    cells = ["512 MiB", "1 GiB", "3 s", "0.5 GiB"]
+    (found,) = points(batches(jsonl, of(*({"step": at, "memory": cell} for at, cell in enumerate(cells)))))
+    assert (found.value.tolist(), found.unit) == ([512, 1024, 512], "MiB")
+    assert found.step is not None
+    assert found.step.tolist() == [0, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "counts", "expected"),
+    [
+        ("iter", [10, 20, 30], [10, 20, 30, 40, 50, 60]),
+        ("step", [0, 50, 100], [0, 50, 100, 150, 200, 250]),
+        ("batch", [0, 1, 2], [0, 1, 2, 3, 4, 5]),
+        ("batch_idx", [1, 51, 101], [1, 51, 101, 151, 201, 251]),
+    ],
+)
+def test_counters_that_begin_anew_each_epoch_go_on(name: str, counts: list[int], expected: list[int]) -> None:
+    text = of(*({"epoch": epoch, name: at, "loss": 1.0} for epoch in (3, 4) for at in counts))
+    assert [step for step, _ in rows(jsonl, text)["loss"]] == expected
+    cut = text.encode()[: text.rindex("{")]
+    first = batches(jsonl, cut)
+    assert same(_joined(table(first), table(batches(jsonl, text, since=checkpoint(first)))), rows(jsonl, text))
+
+
+def test_a_run_that_goes_back_an_epoch_goes_back_its_steps() -> None:
+    places = [(0, 10), (0, 20), (1, 10), (1, 20), (2, 10), (1, 10), (1, 20), (2, 10)]
+    text = of(*({"epoch": epoch, "iter": at, "loss": 1.0} for epoch, at in places))
+    assert [step for step, _ in rows(jsonl, text)["loss"]] == [10, 20, 30, 40, 50, 30, 40, 50]
+
+
+def test_a_batch_size_is_no_counter() -> None:
+    text = of(*({"epoch": epoch, "batch": 32, "loss": 1.0} for epoch in range(4)))
+    assert [step for step, _ in rows(jsonl, text)["loss"]] == [0, 1, 2, 3]
+
+
+def test_long_lists_and_those_that_change_their_length_are_named() -> None:
+    text = of(*({"step": at, "loss": 1.0, "long": [0.5] * 40, "var": [1] * (at + 1)} for at in range(3)))
+    assert {tag: len(found) for tag, found in rows(jsonl, text).items()} == {"loss": 3, "var/0": 1}
+    (note,) = notes(jsonl, text)
+    assert (note.count, "long, var" in note.message) == (5, True)
+
+
+def test_steps_beyond_counting_are_named() -> None:
+    text = '{"step": 5, "loss": 1}\n{"step": 9223372036854775807, "loss": 2}\n'
+    assert rows(jsonl, text) == {"loss": [(5, 1.0), (5, 2.0)]}
+    assert [(one.kind, one.count) for one in notes(jsonl, text)] == [("limit", 1)]
 
 
 @pytest.mark.parametrize("word", ["NaN", '"NaN"', '"nan"', "nan"])
@@ -218,11 +301,16 @@ ROWS = st.lists(st.dictionaries(NAMES, CELLS, max_size=5), min_size=1, max_size=
 def plainly(content: bytes) -> dict[str, list[tuple[int | None, float]]]:
     """What a line-by-line reader finds; step is the row's "step", or the last before."""
     found: dict[str, list[tuple[int | None, float]]] = {}
+    widths: dict[str, int] = {}
 
     def add(name: str, value: Any) -> None:
         if isinstance(value, dict):
             for part, cell in value.items():
                 add(f"{name}/{part}", cell)
+        elif isinstance(value, list):
+            if value and len(value) == widths.setdefault(name, len(value)):
+                for part, cell in enumerate(value):
+                    add(f"{name}/{part}", cell)
         elif isinstance(value, str):
             try:
                 number = float(value.strip()) if "_" not in value else None
@@ -262,6 +350,7 @@ def numbered(objects: list[dict[str, Any]]) -> str:
 @example([{"text": "x: null"}, {"loss": 1, "q": None}, {"new": 2}], 1, 600)
 @example([{"text": "a"}] * 3 + [{"text": 1.5, "new": 2}], 1, 600)
 @example([{"text": "a"}] * 3 + [{"text": {"p": 2.0}}], 1, 600)
+@example([{"loss": {}}, {}, {"loss": 0.0}], 1, 1)
 @example([{"q": []}, {"q": {"p": 2.0}}, {"q": 1.5}], 1, 1)
 def test_same_points_as_a_plain_reader(objects: list[dict[str, Any]], samples: int, block: int) -> None:
     text = numbered(objects)

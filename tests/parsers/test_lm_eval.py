@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.parsers.door import batches, facts, notes, points, rows, sniffed
+from tests.parsers.door import Row, batches, facts, notes, points, rows, sniffed
 from trainlens import analyze
 from trainlens.catalog import resolve
 from trainlens.errors import InputError
-from trainlens.parsers import json_table, lm_eval
+from trainlens.parsers import csv, json_table, jsonl, lm_eval
 
 NEW = {
     "results": {
@@ -36,6 +36,7 @@ def test_the_harness() -> None:
         "bench/hellaswag": [(500, 0.6)],
         "bench/hellaswag/acc": [(500, 0.5)],
         "stderr/hellaswag": [(500, 0.02)],
+        "stderr/hellaswag/acc": [(500, 0.01)],
         "bench/gsm8k": [(500, 0.3)],
         "bench/gsm8k/exact_match,flexible-extract": [(500, 0.4)],
         "stderr/gsm8k": [(500, 0.01)],
@@ -50,6 +51,7 @@ def test_the_older_harness() -> None:
     old = {"results": {"lambada": {"ppl": 5.0, "ppl_stderr": 0.1, "acc": 0.6, "acc_stderr": 0.01}}, "versions": {}}
     assert rows(lm_eval, of(old)) == {
         "bench/lambada": [(None, 0.6)], "bench/lambada/ppl": [(None, 5.0)], "stderr/lambada": [(None, 0.01)],
+        "stderr/lambada/ppl": [(None, 0.1)],
     }  # fmt: skip
 
 
@@ -152,3 +154,31 @@ def test_the_checkpoints_of_one_run_are_one_curve(tmp_path: Path) -> None:
     told = {one.name: (one.points, one.first_step, one.last_step) for one in run.metrics}
     assert told["bench/hellaswag"] == (3, 500, 1500)
     assert [finding.detector for finding in run.findings] == []
+
+
+def test_groups_and_shots_that_differ() -> None:
+    whole = {**NEW, "groups": {"mmlu": {"acc,none": 0.7}}, "n-shot": {"hellaswag": 10, "gsm8k": 5}}
+    assert rows(lm_eval, of(whole))["bench/mmlu"] == [(500, 0.7)]
+    told = facts(lm_eval, of(whole))
+    assert (told["n-shot.hellaswag"], told["n-shot.gsm8k"]) == (10, 5)
+
+
+def test_answers_to_questions_are_no_scores() -> None:
+    text = '{"doc_id": 0, "doc": {"label": 3}, "resps": [[-5.0, false]], "acc": 1.0}\n' * 3
+    assert sniffed(lm_eval, text, "samples_x.jsonl") > sniffed(jsonl, text, "samples_x.jsonl")
+    assert rows(lm_eval, text, "samples_x.jsonl") == {}
+    assert [one.kind for one in notes(lm_eval, text, "samples_x.jsonl")] == ["no-points"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("checkpoint,hellaswag\nstep_2000,0.4\nstep_4000,0.5\n", {"bench/hellaswag": [(2000, 0.4), (4000, 0.5)]}),
+        ("model,tokens,piqa\nx/iter_0002000,1e9,0.4\n", {"tokens": [(2000, 1e9)], "bench/piqa": [(2000, 0.4)]}),
+        ("step,MMLU,arc_easy\n10,25,0.5\n", {"bench/MMLU": [(10, 25.0)], "bench/arc_easy": [(10, 0.5)]}),
+        ("step,loss,race\n10,2.5,0.5\n", {"loss": [(10, 2.5)], "race": [(10, 0.5)]}),
+        ("dataset,version,metric,mode,m-step7\nARC-c,1e,acc,ppl,30.5\nx,-,acc,gen,-\n", {"bench/ARC-c": [(7, 30.5)]}),
+    ],
+)
+def test_tables_of_scores(text: str, expected: dict[str, list[Row]]) -> None:
+    assert rows(csv, text, "scores.csv") == expected

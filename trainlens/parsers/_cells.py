@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
+from trainlens import catalog
 from trainlens.model import Ints
 from trainlens.parsers import _texts
 from trainlens.parsers._dialect import Dialect, cells
@@ -17,6 +18,7 @@ from trainlens.parsers._tables import Table, add_series
 
 _BLANKS = re.compile(rb"[ \t]+")
 _EDGES = re.compile(rb"(?m)^ | (?=\r?$)")
+_NOT_LOGGED = ["", "NA", "N/A", "n/a", "None", "none", "null", "NULL", "-", "--", "_"]
 _RECENT = 50  # rows whose last cells show what a whole one looks like
 
 
@@ -98,7 +100,7 @@ class Reader:
                 before = reader.line_num
                 continue
             line, before = first + before, reader.line_num
-            if not any(cell.strip() for cell in row):
+            if not any(cell.strip() for cell in row) or (row[0].startswith("#") and len(row) != width):
                 continue
             if len(row) != width and any(row[width:]):
                 self.uneven.append(line)
@@ -126,8 +128,9 @@ class Reader:
         found = series.cast(pl.Float64, strict=False)
         if found.null_count() > series.null_count():
             series = series.str.strip_chars()
-            series = series.set(series == "", None) if (series == "").any() else series
-            if self.form.decimal_comma:
+            empty = series.is_in(_NOT_LOGGED)
+            series = series.set(empty, None) if empty.any() else series
+            if self.form.decimal_comma and catalog.axis(name) != "step":
                 series = series.str.replace(r"^([-+]?\d+),(\d+)", "$1.$2")
             found = _texts.numbers(series)
         if series.null_count() == len(series):

@@ -35,6 +35,8 @@ _STEP_ORDER = (
     "numupdates",
 )  # fmt: skip
 
+EXACT, _FURTHEST = 2.0**53, 2.0**62  # steps that a float holds to the digit, and that are steps at all
+
 
 @dataclass(frozen=True, slots=True)
 class Axes:
@@ -108,6 +110,7 @@ def points(
     step: Ints | None = None,
     time: Floats | None = None,
     after: int | None = None,
+    units: Mapping[str, str] | None = None,
 ) -> Iterator[Points]:
     """The points of all columns but the axes, in the order of the columns; those of the same rows share their arrays.
 
@@ -147,7 +150,7 @@ def points(
             tag = renamed if renamed and name == "value" else name
             if prefix and _is_train(tag):
                 tag = f"{prefix}/{tag}"
-            yield Points(tag, own_step, value, own_time, rank, own_lines, run)
+            yield Points(tag, own_step, value, own_time, rank, own_lines, run, units.get(name, "") if units else "")
 
 
 def filled_steps(
@@ -159,7 +162,7 @@ def filled_steps(
     for name in (chosen.step or "", *chosen.also):
         if name not in columns:
             continue
-        has = np.isfinite(columns[name])
+        has = np.abs(columns[name]) <= _FURTHEST  # NaN is not
         if name in present:
             has &= present[name]
         if column is None or known is None:
@@ -210,7 +213,7 @@ def _step_place(name: str) -> tuple[int, bool, str]:
 
 
 def _whole(column: Floats) -> Ints:
-    return np.clip(column, -(2.0**62), 2.0**62).astype(np.int64)
+    return np.clip(column, -_FURTHEST, _FURTHEST).astype(np.int64)
 
 
 def _are_ranks(column: Floats | None, present: Mask | None) -> bool:

@@ -12,10 +12,12 @@ from pathlib import Path
 
 from trainlens import catalog
 from trainlens.model import Batch, Points
-from trainlens.parsers._row_blocks import encoding
+from trainlens.parsers._chart_names import renamed
+from trainlens.parsers._row_blocks import in_utf8
 from trainlens.sources import HEAD
 
 SAMPLE = 60  # lines that are looked at
+_COMMENT = "#"
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
 _FLAGS = ("true", "false")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(?:[eE][-+]?\d+)?")
@@ -34,6 +36,8 @@ class Dialect:
     header: bool = True
     skip: int = 0
     decimal_comma: bool = False
+    run: str = ""  # named by the file
+    guessed: str = ""  # what columns without a header were taken for
 
     def columns(self) -> dict[str, dict[str, int]]:
         """Place of each column that is to be read, by run ("": all) and name."""
@@ -56,13 +60,13 @@ class Dialect:
 
 def decoded_head(head: bytes) -> list[str]:
     """The whole lines of a head; a head shorter than `HEAD` is the file, whose last line counts too."""
-    name = encoding(head)
+    whole = len(head) < HEAD
+    text = in_utf8(head)
     try:
-        text = head.decode("utf-8-sig" if name == "utf-8" else name, "strict" if len(head) < HEAD else "ignore")
+        lines = text.decode("utf-8", "strict" if whole else "ignore").split("\n")
     except UnicodeDecodeError:
-        text = head.decode("latin-1")
-    lines = text.lstrip("\ufeff").split("\n")
-    return [line.rstrip("\r") for line in (lines if len(head) < HEAD else lines[:-1])]
+        lines = text.decode("latin-1").split("\n")
+    return [line.rstrip("\r") for line in (lines if whole else lines[:-1])]
 
 
 def cells(line: str, delimiter: str) -> list[str]:
@@ -94,12 +98,20 @@ def dialect(head: bytes, path: Path) -> Dialect | None:
     """How a file that begins like this is to be read, None where it is no table of cells with numbers."""
     lines = decoded_head(head)
     skip = 0
-    while skip < len(lines) and (not lines[skip].strip() or lines[skip].lstrip().startswith("#")):
+    while skip < len(lines) and (not lines[skip].strip() or lines[skip].lstrip().startswith(_COMMENT)):
         skip += 1
-    sample = [line for line in lines[skip : skip + SAMPLE] if line.strip()]
+    sample = [line for line in lines[skip : skip + SAMPLE] if line.strip() and not line.lstrip().startswith(_COMMENT)]
     named = ".csv" in path.suffixes or ".tsv" in path.suffixes
+    last = next((line for line in reversed(lines[:skip]) if line.strip()), "").strip().lstrip(_COMMENT).strip()
     found = [one for mark in ",;\t " if (one := _with(mark, sample, skip, named)) is not None]
-    return max(found, key=lambda one: (len(one.names), one.delimiter != " "), default=None)
+    found += [one for mark in ",;\t " if last and (one := _commented(mark, last, sample, skip)) is not None]
+    if not found and len(sample) > 2:
+        found = [one for mark in ",;\t " if (one := _headless(mark, _all_cells(sample, mark), skip, path, named))]
+    best = max(found, key=lambda one: (len(one.names), one.delimiter != " ", not one.guessed), default=None)
+    if best is None or not best.header:
+        return best
+    run, names = renamed(best.names, path)
+    return replace(best, names=tuple(names), run=run)
 
 
 def _with(mark: str, sample: list[str], skip: int, named: bool) -> Dialect | None:
@@ -109,8 +121,6 @@ def _with(mark: str, sample: list[str], skip: int, named: bool) -> Dialect | Non
     names, body = rows[0], rows[1:]
     width = len(names)
     even = [row for row in body if len(row) == width]
-    if all(is_number(name) for name in names):
-        return _headless(mark, rows, skip, named)
     if any(is_number(name) for name in names if name):
         return None
     if len(even) < (0.6 * (len(body) - 1) if named else max(0.6 * len(body), 2)):  # the last one may be cut
@@ -131,21 +141,54 @@ def _with(mark: str, sample: list[str], skip: int, named: bool) -> Dialect | Non
     return Dialect(mark, _unlike(names), skip=skip, decimal_comma=comma)
 
 
-def _headless(mark: str, rows: list[list[str]], skip: int, named: bool) -> Dialect | None:
-    """Rows of numbers alone: a step that grows, and what was measured."""
-    width = len(rows[0])
-    if len(rows) < 3 or any(len(row) != width or not all(map(is_number, row)) for row in rows[:-1]):
+def _commented(mark: str, last: str, sample: list[str], skip: int) -> Dialect | None:
+    """Rows of numbers below a comment that names their columns, as numpy.savetxt writes them: "# step loss"."""
+    names, rows = cells(last, mark), _all_cells(sample, mark)
+    whole = [row for row in rows if len(row) == len(names)]
+    if len(names) < 2 or any(map(is_number, names)) or len(whole) * 10 < len(rows) * 9 or not whole:
         return None
-    steps = [row[0] for row in rows[:-1]]
-    if not all(step.isdecimal() for step in steps) or any(int(step) <= int(before) for before, step in pairwise(steps)):
+    if not all(is_number(cell) for cell in whole[0]) or (
+        mark == " " and any(":" in name or "=" in name for name in names)
+    ):
         return None
-    if width == 2:
-        return Dialect(mark, ("step", "loss"), header=False, skip=skip)
-    return (
-        Dialect(mark, ("step", *(f"column {at}" for at in range(2, width + 1))), header=False, skip=skip)
-        if named
-        else None
-    )
+    return Dialect(mark, _unlike(names), header=False, skip=skip)
+
+
+def _headless(mark: str, rows: list[list[str]], skip: int, path: Path, named: bool) -> Dialect | None:
+    """Rows of numbers alone: a step that grows, perhaps a clock, and what was measured."""
+    width = len(rows[0]) if rows else 0
+    if width < 2 or len(rows) < 3 or any(len(row) != width or not all(map(is_number, row)) for row in rows[:-1]):
+        return None
+    columns = [[row[at].replace(",", ".") for row in rows[:-1]] for at in range(width)]
+    step = next((at for at, column in enumerate(columns) if _counts(column)), None)
+    measured = _measured_by(path)
+    if step is None or (width > 2 and not named and not measured):
+        return None
+    names = [f"column {at}" for at in range(1, width + 1)]
+    names[step] = "step"
+    for at in (0, width - 1):
+        if at != step and all(1e9 < float(cell) < 1e11 for cell in columns[at] if cell != "nan"):
+            names[at] = "timestamp"
+            break
+    first = next(at for at, name in enumerate(names) if name.startswith("column "))
+    if measured or names.count("step") + names.count("timestamp") == width - 1:
+        names[first] = measured or "loss"
+    taken = ", ".join(f"column {at} is taken for {name!r}" for at, name in enumerate(names, 1) if name[:7] != "column ")
+    return Dialect(mark, tuple(names), header=False, skip=skip, guessed=f"no header names the columns: {taken}")
+
+
+def _counts(column: list[str]) -> bool:
+    """Whether cells are whole numbers that grow from row to row, and are no clock."""
+    if not all(cell.isdecimal() and len(cell) < 16 for cell in column) or int(column[0]) > 10**9:
+        return False
+    return all(int(cell) > int(before) for before, cell in pairwise(column))
+
+
+def _measured_by(path: Path) -> str:
+    """What the name of a file says it holds ("val_loss.txt"), "" for names that say nothing."""
+    stem = path.name.partition(".")[0]
+    known = catalog.resolve([stem])[stem].role in ("loss", "eval-loss", "score", "reward", "perplexity", "grad-norm")
+    return stem if known else ""
 
 
 def _unlike(names: Sequence[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from trainlens.model import Ints, Value
@@ -25,6 +26,8 @@ def document(source: Source) -> bytes:
 
 def elements(content: bytes, at: int) -> tuple[list[int], list[int], bool]:
     """First and last byte (exclusive) of each element of the array that begins at byte `at`, and whether it ends."""
+    if (raw := _at_once(content, at)) is not None:
+        return raw
     text = content.decode("latin-1")  # bytes are counted, and the structure is ASCII
     scan = json.JSONDecoder().raw_decode
     starts: list[int] = []
@@ -49,6 +52,50 @@ def elements(content: bytes, at: int) -> tuple[list[int], list[int], bool]:
             return starts, ends, False
         starts.append(at)
         ends.append(end)
+        at = end
+
+
+def _at_once(content: bytes, at: int) -> tuple[list[int], list[int], bool] | None:
+    """The elements of an array in a document that is well-formed; None for one that msgspec refuses."""
+    try:
+        if not content[:at].strip():
+            raw = msgspec.json.decode(content[at:], type=list[msgspec.Raw])
+        else:
+            parts = [bytes(part) for part in msgspec.json.decode(content, type=dict[str, msgspec.Raw]).values()]
+            own = next((part for part in parts if part[:1] == b"[" and content.startswith(part, at)), None)
+            if own is None:
+                return None
+            raw = msgspec.json.decode(own, type=list[msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+    starts: list[int] = []
+    ends: list[int] = []
+    end = at + 1
+    for element in raw:  # between two of them stand blanks and a comma
+        start = content.index(element, end)
+        end = start + len(memoryview(element))
+        starts.append(start)
+        ends.append(end)
+    return starts, ends, True
+
+
+def sequence(content: bytes) -> tuple[list[int], list[int], bool]:
+    """First and last byte (exclusive) of each of the objects that follow one another, and whether the last one ends."""
+    text, scan, at = content.decode("latin-1"), json.JSONDecoder().raw_decode, 0
+    starts: list[int] = []
+    ends: list[int] = []
+    while True:
+        while at < len(text) and text[at] in _SPACE + ",":
+            at += 1
+        if at == len(text):
+            return starts, ends, True
+        try:
+            _, end = scan(text, at)
+        except (ValueError, RecursionError):
+            return starts, ends, False
+        if text[at] == "{":
+            starts.append(at)
+            ends.append(end)
         at = end
 
 

@@ -1,9 +1,10 @@
 """Lines of JSON objects as columns: polars for the many, the standard library for the odd ones.
 
 A block of whole lines is read by polars with the keys that are known by now. polars leaves out keys it was not told
-of, so the colons of the block are counted against the cells that came out: a key more, a null, a key written twice
-all show. Where they differ, msgspec checks the keys; where it or polars refuses, the lines that do not fit are taken
-out, read one by one, teach new keys, and are put back in their places. So no good line is lost to a bad neighbour.
+of, and of a key written twice in an object it keeps the first (Python's json, whose rule is followed, the last). So the
+colons of the block, but those before a null, are counted against the cells that came out: a key more and a key twice
+both show. Where they differ or polars refuses, the lines that do not fit are taken out, read one by one, teach new
+keys, and are put back in their places. So no good line is lost to a bad neighbour.
 """
 
 from __future__ import annotations
@@ -11,23 +12,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 import polars as pl
 
 from trainlens.model import Ints
-from trainlens.parsers._columns import Mask
-from trainlens.parsers._tables import Table, add_cells, add_series, merged
-
-Kind = Literal["number", "flag", "text", "list", "mixed"]
-Shape = dict[str, "Kind | Shape"]
+from trainlens.parsers._json_frames import Kind, Shape, all_colons, colons, flatten, misfits, twice
+from trainlens.parsers._tables import Table, add_cells, merged
 
 SAMPLES = 512  # lines of the first block from which keys are learnt beforehand
 MOST_KEYS = 5000  # a file with more names its keys after something that is no metric; its lines are read one by one
 _DEEPEST, _UNFIT = 32, re.compile(r'["\\\x00-\x1f\ud800-\udfff]')  # keys that are no field: as with too many
 _BARE = re.compile(rb"(?<=[:,\[\s])([+-]?)(nan|NAN|inf|Inf|INF|infinity|INFINITY)(?=\s*[,}\]])")
+
+_NEXT, _SCAN = re.compile(rb"\}[\s,]*\{"), json.JSONDecoder().raw_decode
 
 
 class Rows:
@@ -80,7 +80,7 @@ class Rows:
 
     def _without_misfits(self, block: bytes, lines: Ints) -> tuple[Table | None, int]:
         """Takes out the lines that cannot be plain JSON objects: other first or last letters, NaN, Infinity."""
-        starts, ends, odd = _misfits(block)
+        starts, ends, odd = misfits(block)
         at = np.flatnonzero(odd)
         edges = [0, *(edge for one in at.tolist() for edge in (int(starts[one]), int(ends[one]) + 1)), len(block)]
         rest = b"".join([block[begin:end] for begin, end in zip(edges[::2], edges[1::2], strict=True)])
@@ -105,7 +105,11 @@ class Rows:
         if frame is None or frame.height != len(plain):  # the two readers differ over some line: trust neither
             odd[:] = True
             return self._joined(Table(lines[:0]), texts, lines), len(texts)
-        many = _flatten(frame, self.shape, lines[~odd])[0]
+        again = twice(frame, self.shape, plain)
+        many = flatten(frame, self.shape, lines[~odd])[0]
+        if again.any():
+            many = many.keep(~again)
+            odd[np.flatnonzero(~odd)[again]] = True
         return self._joined(many, [texts[at] for at in np.flatnonzero(odd).tolist()], lines[odd]), int(odd.sum())
 
     def _proven(self, block: bytes, lines: Ints) -> Table | None:
@@ -113,8 +117,10 @@ class Rows:
         frame = self._frame(block)
         if frame is None or frame.height != len(lines):
             return None
-        table, colons = _flatten(frame, self.shape, lines)
-        if colons is None or colons != _colons(block):
+        table, count, doubtful = flatten(frame, self.shape, lines)
+        if count != all_colons(block) and count != colons(block):
+            return None
+        if doubtful:
             try:
                 self._made_for_shape()[1].decode_lines(block)
             except (msgspec.DecodeError, UnicodeDecodeError):
@@ -126,10 +132,9 @@ class Rows:
         rows: list[Any] = []
         kept: list[int] = []
         for text, line in zip(texts, lines.tolist(), strict=True):
-            row = decoded(text)
-            if isinstance(row, dict):
-                rows.append(row)
-                kept.append(line)
+            if found := rows_of(text):
+                rows += found
+                kept += [line] * len(found)
             elif text.strip():
                 (self.bad if text.strip(b"\0 \r\t") else self.nul).append(line)
         return merged(many, self.one_by_one(rows, np.array(kept, np.int64))) if rows else many
@@ -202,6 +207,24 @@ def decoded(line: bytes) -> Any:
         return None
 
 
+def rows_of(line: bytes) -> list[dict[str, Any]]:
+    """The object of a line; several where a logger forgot the line end between them; none where it holds aught else."""
+    row = decoded(line)
+    if row is not None or not _NEXT.search(line):
+        return [row] if isinstance(row, dict) else []
+    text, at, found = line.decode("utf-8-sig", "replace").strip(), 0, []
+    while at < len(text):
+        try:
+            row, at = _SCAN(text, at)
+        except (ValueError, RecursionError):
+            return []
+        if not isinstance(row, dict):
+            return []
+        found.append(row)
+        at += len(text[at : at + 64]) - len(text[at : at + 64].lstrip(" \t,"))
+    return found
+
+
 def _kind(value: object) -> Kind:
     if isinstance(value, bool):
         return "flag"
@@ -234,61 +257,6 @@ def _struct(shape: Shape) -> Any:
     ]
     rename = {f"f{at}": name for at, name in enumerate(shape)}
     return msgspec.defstruct("Row", fields, rename=rename, forbid_unknown_fields=True, gc=False)
-
-
-def _colons(block: bytes) -> int:
-    """The colons of a block; −1 where some are written as an escape and so cannot be counted."""
-    if b"\\" in block and b"\\u003" in block:
-        return -1
-    return int(np.count_nonzero(np.frombuffer(block, np.uint8) == 58))
-
-
-def _misfits(block: bytes) -> tuple[Ints, Ints, Mask]:
-    """First and last byte (exclusive) of each line, and which lines cannot be plain JSON objects."""
-    codes = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero(codes == 10)
-    if not block.endswith(b"\n"):
-        ends = np.append(ends, len(block))
-    starts = np.append(0, ends[:-1] + 1)
-    last = np.maximum(ends - 1, 0)
-    last = np.where(codes[last] == 13, np.maximum(ends - 2, 0), last)
-    odd = (codes[np.minimum(starts, len(codes) - 1)] != ord("{")) | (codes[last] != ord("}")) | (ends - starts < 2)
-    capital = np.flatnonzero((codes == ord("N")) | (codes == ord("I")))
-    capital = capital[capital < len(codes) - 2]
-    second, third = codes[capital + 1], codes[capital + 2]
-    words = ((second == ord("a")) & (third == ord("N"))) | ((second == ord("n")) & (third == ord("f")))
-    odd[np.searchsorted(ends, capital[words])] = True
-    return starts, ends, odd
-
-
-def _flatten(frame: pl.DataFrame, shape: Shape, lines: Ints) -> tuple[Table, int | None]:
-    """The table of a frame, and how many colons its cells stand for; None where a text may hide an object."""
-    table = Table(lines)
-    colons = 0
-    doubtful = False
-    for name, key, series, kind in _branches(frame.to_dict(), shape, ""):
-        logged = len(series) - series.null_count()
-        colons += logged * (1 + key.count(":"))
-        if isinstance(kind, dict) or not logged:
-            continue
-        if kind in ("text", "list"):
-            colons += int(series.str.count_matches(":", literal=True).sum())
-            wrong = series.str.contains(r"^[\[{]" if kind == "text" else r"^[^\[]|^$")
-            doubtful |= bool(wrong.any())
-        add_series(table, name, series)
-    return table, None if doubtful else colons
-
-
-def _branches(
-    columns: Mapping[str, pl.Series], shape: Shape, above: str
-) -> Iterator[tuple[str, str, pl.Series, Kind | Shape]]:
-    """Path, key, cells and kind of every key, an object before its parts."""
-    for key, kind in shape.items():
-        series, path = columns[key], f"{above}{key}"
-        yield path, key, series, kind
-        if isinstance(kind, dict) and kind:
-            parts = {part: series.struct.field(part) for part in kind}
-            yield from _branches(parts, kind, path + "/")
 
 
 def _leaves(row: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

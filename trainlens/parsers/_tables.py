@@ -88,7 +88,8 @@ def _as_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return repr(_as_float(value))
-    return json.dumps(value) if value and isinstance(value[0], dict) else "[]"
+    few = value and (isinstance(value[0], dict) or all(isinstance(one, (int, float)) for one in value))
+    return json.dumps(value) if few else "[]"
 
 
 def merged(one: Table, other: Table) -> Table:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import polars as pl
 
 from trainlens import catalog
 from trainlens.model import Batch, Event, Fact, Floats, Ints, Note, Place
-from trainlens.parsers import _columns, _lists_of_devices, _texts
+from trainlens.parsers import _columns, _epochs, _lists, _texts
 from trainlens.parsers._columns import Axes, Labels, Mask
 from trainlens.parsers._tables import Table
 
@@ -35,6 +35,12 @@ class Teller:
     names: dict[str, None] = field(default_factory=dict)  # columns of numbers, of all rows by now
     texts: dict[str, None] = field(default_factory=dict)
     totals: dict[str, float] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)  # of columns whose cells are texts with a unit
+    widths: dict[str, int] = field(default_factory=dict)  # of columns whose cells are lists of numbers
+    epochs: dict[str, object] = field(default_factory=dict)  # what is known of a counter that begins anew each epoch
+    batches: str | None = None  # the column that is such a counter and nothing else
+    beyond: int = 0  # steps too large to be told apart
+    lists: dict[str, int] = field(default_factory=dict)  # lists of numbers that were left out
     unreadable: dict[str, int] = field(default_factory=dict)  # texts in columns that mostly hold numbers
     seen: bool = False  # a row with a step has come by
 
@@ -51,7 +57,7 @@ class Teller:
         yield from self._steps_of_texts(columns, present, texts)
         self.names |= dict.fromkeys(columns)
         self.texts |= dict.fromkeys(texts)
-        chosen = _columns.axes(self.names, self.texts)
+        chosen = self._axes(columns)
         time = _texts.clock(texts[chosen.time]) if chosen.time in texts and chosen.time else None
         labels = {
             name: _labels(texts[name]) for name in (chosen.run, chosen.split, chosen.tag) if name and name in texts
@@ -66,19 +72,27 @@ class Teller:
             step = self._mmcv_steps(columns, present, texts["mode"])
             chosen, labels = Axes(step="iter", time=chosen.time), {}
         if step is None:
+            step = self._steps_over_epochs(columns, present, chosen)
+        if step is None:
             step = _columns.filled_steps(columns, chosen, present, self.step)
         if step is not None:
             self.step = int(step[-1])
+        if chosen.step in columns and chosen.step:
+            self.beyond += int((np.abs(columns[chosen.step]) > _columns.EXACT).sum())
+        columns, present = _lists.spread(columns, present, texts, self.widths, self.lists)
         yield from _columns.points(
-            columns, chosen, lines=table.lines, present=present, labels=labels, step=step, time=time
+            columns, chosen, lines=table.lines, present=present, labels=labels, step=step, time=time, units=self.units
         )
         if time is None and chosen.time in columns and chosen.time:
             time = _columns.unix_seconds(columns[chosen.time], present.get(chosen.time))
-        yield from _lists_of_devices.points(table, step, time)
+        yield from _lists.of_devices(table, step, time)
 
     def state(self) -> dict[str, object]:
         """What the rows that are yet to come need, for a checkpoint."""
-        kept = ("step", "per_epoch", "names", "texts", "totals", "unreadable", "seen")
+        kept = (
+            "step", "per_epoch", "names", "texts", "totals", "units", "widths", "epochs", "batches", "unreadable",
+            "seen",
+        )  # fmt: skip
         return {name: copy.copy(getattr(self, name)) for name in kept}
 
     def stands(self) -> str:
@@ -89,6 +103,13 @@ class Teller:
         """What of the rows could not be used."""
         for name, count in self.unreadable.items():
             yield Note("not-understood", f"{count:,} cells of {name!r} are no numbers and were left out", count=count)
+        if self.lists:
+            names, count = ", ".join(sorted(self.lists)), sum(self.lists.values())
+            message = f"{count:,} lists of numbers were left out, for they are long or change their length: {names}"
+            yield Note("not-understood", message, count=count)
+        if self.beyond:
+            message = f"{self.beyond:,} steps are beyond 2^53 and were rounded; those beyond 2^62 count as not logged"
+            yield Note("limit", message, count=self.beyond)
 
     # ---- rows that are no measurements ------------------------------------------------------------------------------
 
@@ -145,13 +166,36 @@ class Teller:
             yield Fact(name, int(total) if np.isfinite(total) else total, Place(self.path))
 
     def _add_numbers(self, columns: dict[str, Floats], present: dict[str, Mask], name: str, cells: pl.Series) -> None:
-        found, known = _texts.column(cells)
+        found, known, unit = _texts.column(cells, self.units.get(name))
         logged = len(cells) - cells.null_count()
         count = int(known.sum())
         if count:
             columns[name], present[name] = found, known
+            if unit is not None:
+                self.units[name] = unit
             if logged > count > logged // 2:
                 self.unreadable[name] = self.unreadable.get(name, 0) + logged - count
+
+    def _axes(self, columns: dict[str, Floats]) -> Axes:
+        chosen = _columns.axes(self.names, self.texts)
+        if chosen.step is None or catalog.axis(chosen.step) is None:
+            self.batches = self.batches or _epochs.batches(columns)
+            if self.batches is not None:
+                return replace(chosen, step=self.batches)
+        return chosen
+
+    def _steps_over_epochs(self, columns: dict[str, Floats], present: dict[str, Mask], chosen: Axes) -> Ints | None:
+        """The step of each row where the chosen counter begins anew with each epoch; None while it never did."""
+        epoch, count = _epochs.epochs(columns), chosen.step or ""
+        if epoch is None or count not in columns or not _epochs.inside(count):
+            return None
+        counter = _epochs.Counter(**self.epochs)  # type: ignore[arg-type]
+        known = np.isfinite(columns[epoch]) & np.isfinite(columns[count])
+        for name in (epoch, count):
+            known &= present.get(name, np.True_)
+        step = counter.steps(columns[epoch], columns[count], known)
+        self.epochs = asdict(counter)
+        return None if step is None else _columns.filled_steps({"step": step}, Axes(step="step"), after=self.step)
 
     def _mmcv_steps(self, columns: dict[str, Floats], present: dict[str, Mask], mode: pl.Series) -> Ints | None:
         """The training step of each row: an evaluation, however labelled, lies on the training row before it."""

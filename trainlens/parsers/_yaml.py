@@ -1,53 +1,44 @@
-"""The scalars of plain YAML, as trackers write it: mappings in blocks. Lists, anchors and folded texts are left out."""
+"""YAML by PyYAML's safe loader: plain values, whatever is tagged as an object of Python."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from typing import Any
 
-from trainlens.model import Value
-
-_ENTRY = re.compile(r"""(?:"([^"\\]*)"|'([^']*)'|([^\s"'#&*?|>%@`\[\]{},:-][^:]*|-[^\s:][^:]*)):(?:\s+(.*))?$""")
-_WORDS: dict[str, Value] = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_NOTHING = frozenset(("", "~", "null", "Null", "NULL", "{}", "[]"))
-_NUMBER = re.compile(r"[-+]?(\d[\d_]*|(\d[\d_]*)?\.\d+|\d[\d_]*\.)([eE][-+]?\d+)?$")
+import numpy as np
 
 
-def scalars(text: str) -> Iterator[tuple[str, Value]]:
-    """Numbers, texts and flags, each under its names from the outermost, joined by "."; null is left out."""
-    above: list[tuple[int, str]] = []
-    skipped = -1  # lines that are indented deeper than this belong to a list or a text
-    for line in text.splitlines():
-        bare = line.strip()
-        indent = len(line) - len(line.lstrip(" "))
-        if not bare or bare.startswith(("#", "---", "...")) or 0 <= skipped < indent:
-            continue
-        skipped = indent if bare == "-" or bare.startswith("- ") else -1
-        found = None if skipped >= 0 or len(bare) > 10_000 else _ENTRY.match(bare)
-        if found is None:
-            continue
-        while above and above[-1][0] >= indent:
-            above.pop()
-        name = next(part for part in found.groups()[:3] if part is not None).strip()
-        cell = (found[4] or "").strip()
-        if not cell or cell.startswith(("#", "&")):
-            above.append((indent, name))
-        elif cell[0] in "|>[{*!":
-            skipped = indent
-        elif (value := scalar(cell)) is not None:
-            yield ".".join([*(part for _, part in above), name]), value
+def loaded(text: str) -> Any:
+    """The first document of a YAML text; ValueError where it is none."""
+    import yaml
+
+    if _deep(text):
+        raise ValueError("nested too deep")
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        """The safe loader, which makes plain values of what is tagged as an object of Python."""
+
+    def plainly(loader: Any, _: str, node: Any) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            return loader.construct_mapping(node, deep=True)
+        if isinstance(node, yaml.SequenceNode):
+            return loader.construct_sequence(node, deep=True)
+        return loader.construct_scalar(node)
+
+    for prefix in ("!", "tag:yaml.org,2002:python/"):
+        Loader.add_multi_constructor(prefix, plainly)
+    loader = Loader(text)
+    try:
+        return loader.get_data() if loader.check_data() else None
+    except (yaml.YAMLError, TypeError, AttributeError) as problem:
+        raise ValueError(str(problem)) from None
+    finally:
+        loader.dispose()
 
 
-def scalar(cell: str) -> Value | None:
-    """What a cell states; None for null."""
-    if cell[:1] in ("'", '"') and len(cell) > 1 and cell[-1] == cell[0]:
-        return cell[1:-1].replace("''", "'") if cell[0] == "'" else cell[1:-1].replace('\\"', '"')
-    cell = cell.partition(" #")[0].rstrip()
-    if cell in _NOTHING:
-        return None
-    if cell in _WORDS:
-        return _WORDS[cell]
-    if found := _NUMBER.match(cell):
-        whole = not found[3] and "." not in found[1]
-        return int(cell) if whole and len(cell) < 300 else float(cell)
-    return cell
+def _deep(text: str) -> bool:
+    """Whether brackets or list marks nest deeper than the loader's stack bears."""
+    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    steps = np.isin(codes, (ord("["), ord("{"))).astype(np.int64) - np.isin(codes, (ord("]"), ord("}")))
+    lists = re.search(r"(?m)^ *(?:[-?] +){40}", text)
+    return bool(len(steps) and np.cumsum(steps).max() > 200) or lists is not None or "\n" + " " * 400 in text

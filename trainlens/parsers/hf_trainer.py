@@ -16,6 +16,7 @@ from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Fact, Note, Place
 from trainlens.parsers._json_documents import document, elements, scalars, tables
 from trainlens.parsers._json_rows import decoded
+from trainlens.parsers._row_blocks import in_utf8
 from trainlens.parsers._teller import Teller
 from trainlens.sources import Source
 
@@ -26,7 +27,7 @@ _HISTORY = re.compile(rb'"log_history"\s*:\s*(?=\[)')
 
 def sniff(head: bytes, path: Path) -> float:
     """How sure it is that this is a trainer state."""
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = in_utf8(head).lstrip()
     if not text.startswith(b"{") or not _HISTORY.search(text):
         return 0.95 if path.name == "trainer_state.json" and text.startswith(b"{") else 0.0
     first = decoded(text.partition(b"\n")[0])

@@ -1,11 +1,12 @@
-"""JSON documents that hold metrics: a list of rows, columns of values, values by step; and configurations.
+"""JSON documents that hold metrics: a list of rows, columns of values, values by step; and results.
 
 - a list of objects, `[{"step": 1, "loss": 2.3}, …]`, alone or under a key beside other values;
 - columns, `{"step": [1, 2], "loss": [2.3, 2.1]}` (Keras' History), or sacred's `{"loss": {"steps": [], "values": []}}`;
-- values by step, `{"loss": {"1": 2.3, "2": 2.1}}`, among them Megatron's golden values, where the text "nan" means
-  that nothing was recorded;
-- TensorBoard's download of one chart, `[[seconds, step, value], …]`;
-- one object of settings or results (config.json, all_results.json): facts.
+- values by step, `{"loss": {"1": 2.3, "2": 2.1}}` or `{"loss": [[1, 2.3], [2, 2.1]]}`, and rows by step,
+  `{"1": {"loss": 2.3}}`, among them Megatron's golden values, where the text "nan" means that nothing was recorded;
+- TensorBoard's download of one chart, `[[seconds, step, value], …]`, whose file is named for run and tag;
+- objects one after another, each over several lines;
+- one object of results (all_results.json): facts.
 
 The formats: https://github.com/NVIDIA/Megatron-LM/tree/main/tests/functional_tests (golden values),
 https://keras.io/api/callbacks/#history, https://sacred.readthedocs.io/en/stable/observers.html.
@@ -19,34 +20,39 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from trainlens import catalog
 from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Fact, Ints, Note, Place, Points
-from trainlens.parsers import _columns, _texts
-from trainlens.parsers._json_documents import document, elements, flat, tables
+from trainlens.parsers import _columns
+from trainlens.parsers._chart_names import curve
+from trainlens.parsers._json_curves import all_numbers, curves, number, without_curves
+from trainlens.parsers._json_documents import document, elements, flat, sequence, tables
 from trainlens.parsers._json_rows import decoded
+from trainlens.parsers._row_blocks import in_utf8
 from trainlens.parsers._teller import Teller
 from trainlens.sources import HEAD, Source
 
 READS_TEXT = True
 
-_SETTINGS = re.compile(r"config|args|hparams|hyperparam|param|settings|results|options", re.IGNORECASE)
+_RESULTS = re.compile(r"results|^metrics$", re.IGNORECASE)  # of the end, told as facts
 _NO_METRICS = re.compile(r"^(tokenizer|special_tokens|added_tokens|vocab|package|preprocessor|merges)|\.index\.json$")
 _GOLDEN = re.compile(rb'"(?:start_step|end_step|step_interval)"\s*:\s*\d+')
 _LISTED = re.compile(rb'"[^"\n]{1,200}"\s*:\s*\[\s*(?:-?\d|NaN)')
 _ROWS_INSIDE = re.compile(rb'"[^"\n]{1,200}"\s*:\s*\[\s*\{\s*"')
 _BY_STEP = re.compile(rb'"[^"\n]{1,200}"\s*:\s*\{\s*"\d+"\s*:\s*(?:-?\d|NaN|"nan")')
+_PAIRED = re.compile(rb'"[^"\n]{1,200}"\s*:\s*\[\s*\[\s*\d+(?:\.0)?\s*,\s*(?:-?\d|NaN|null)')
+_BY_ROW = re.compile(rb'^\{\s*"\d{1,18}"\s*:\s*\{\s*"')
+_ANOTHER = re.compile(rb"\n\}\s*\{|\}\s*\n\{\s*\n")
+_ONE_A_LINE = re.compile(rb"\{[^\n]+\}\s*\n")
 _ROWS = re.compile(rb'^\[\s*\{\s*"')
 _CHART = re.compile(rb"^\[\s*\[\s*\d{9,10}\.\d+\s*,\s*\d+\s*,")
 _KEY = re.compile(rb'"([^"\\\n]{1,200})"\s*:')
-Curve = tuple[str, Ints | None, list[Any], list[Any] | None]  # tag, steps, values, Unix seconds
 
 
 def sniff(head: bytes, path: Path) -> float:
-    """How sure it is that this document holds metrics, or (less so) settings."""
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    """How sure it is that this document holds metrics, or (less so) results."""
+    text = in_utf8(head).lstrip()
     if text[:1] not in (b"{", b"[") or _NO_METRICS.search(path.name):
         return 0.0
     if text.startswith(b"{") and len(_GOLDEN.findall(text)) >= 3:
@@ -55,12 +61,16 @@ def sniff(head: bytes, path: Path) -> float:
         return 0.8
     known = [name.decode("utf-8", "replace") for name in _KEY.findall(text)[:500]]
     stepped = any(_is_axis(name) for name in known)
-    if _ROWS.search(text) or _LISTED.search(text) or _BY_STEP.search(text):
+    if text.startswith(b"{") and _ANOTHER.search(text) and not _ONE_A_LINE.match(text):
+        return 0.6 if _measure(sequence(text), text) else 0.0
+    if _PAIRED.search(text) and _known(known):
+        return 0.7
+    if any(one.search(text) for one in (_ROWS, _LISTED, _BY_STEP, _BY_ROW)):
         if stepped or _known(known):
             return 0.7
     elif stepped and _ROWS_INSIDE.search(text):
         return 0.6
-    if text.startswith(b"{") and _SETTINGS.search(path.stem) and (len(head) == HEAD or isinstance(decoded(head), dict)):
+    if text.startswith(b"{") and _RESULTS.search(path.stem) and (len(head) == HEAD or isinstance(decoded(head), dict)):
         return 0.3
     return 0.0
 
@@ -73,11 +83,15 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:  #
         yield from _rows(source, content, start)
         return
     whole = decoded(content)
+    if whole is None and _measure(objects := sequence(content), content):
+        yield from _told(source, content, *objects)
+        return
     if whole is None:
         raise InputError("a JSON document that is incomplete or malformed", where=source.name, hint="Write it again")
     found, missing = 0, {}
-    for tag, step, values, time in _curves(whole, source.path.stem):
-        points, left_out = _points(tag, step, values, time)
+    run, name = curve(source.path)
+    for tag, step, values, time in curves(whole, name):
+        points, left_out = _points(tag, step, values, time, run)
         if points is not None:
             found += 1
             yield points
@@ -92,11 +106,22 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:  #
             at = re.search(rb'"' + re.escape(key.encode()) + rb'"\s*:\s*(?=\[)', content)
             if at:
                 yield from _rows(source, content, at.end())
-        yield from (Fact(name, value, Place(source.name)) for name, value in flat(_without_curves(whole)))
+        yield from (Fact(name, value, Place(source.name)) for name, value in flat(without_curves(whole)))
+
+
+def _measure(found: tuple[list[int], list[int], bool], content: bytes) -> bool:
+    """Whether objects one after another are rows: the first one has a step or measures something."""
+    starts, ends, _ = found
+    first = decoded(content[starts[0] : ends[0]]) if starts else None
+    keys = [key for key, cell in first.items() if not isinstance(cell, (str, list))] if isinstance(first, dict) else []
+    return any(map(_is_axis, keys)) or _known(keys)
 
 
 def _rows(source: Source, content: bytes, at: int) -> Iterator[Batch]:
-    starts, ends, complete = elements(content, at)
+    yield from _told(source, content, *elements(content, at))
+
+
+def _told(source: Source, content: bytes, starts: list[int], ends: list[int], complete: bool) -> Iterator[Batch]:
     teller = Teller(source.name)
     for table in tables(content, starts, ends):
         yield from teller.tell(table)
@@ -106,75 +131,20 @@ def _rows(source: Source, content: bytes, at: int) -> Iterator[Batch]:
         yield Note("cut-off", f"the list breaks off at line {line:,}; {len(starts):,} rows before were read", line)
 
 
-# ---- the shapes -----------------------------------------------------------------------------------------------------
-
-
-def _curves(whole: Any, name: str) -> Iterator[Curve]:
-    if isinstance(whole, list):
-        rows = [row for row in whole if isinstance(row, list) and len(row) == 3]
-        yield (
-            name,
-            np.array([int(row[1]) for row in rows], np.int64),
-            [row[2] for row in rows],
-            [row[0] for row in rows],
-        )
-        return
-    lists = {key: cells for key, cells in whole.items() if _are_numbers(cells)}
-    steps = next(
-        (key for key in lists if catalog.axis(key) == "step"), next((key for key in lists if key == "epoch"), None)
-    )
-    for key, cells in lists.items():
-        own = lists[steps] if steps and len(lists[steps]) == len(cells) else None
-        if key != steps:
-            yield key, None if own is None else np.array([int(step) for step in own], np.int64), cells, None
-    for key, value in whole.items():
-        if not isinstance(value, dict):
-            continue
-        inner = value.get("values") if isinstance(value.get("values"), dict) else value
-        if isinstance(inner, dict) and _are_steps(inner):
-            yield key, np.array([int(step) for step in inner], np.int64), list(inner.values()), None
-        elif _are_numbers(value.get("values")) and _are_numbers(value.get("steps")):
-            count = min(len(value["steps"]), len(value["values"]))
-            yield key, np.array(value["steps"][:count], np.int64), value["values"][:count], _dates(value, count)
-        elif value and all(_are_numbers(cells) for cells in value.values()):
-            yield from _curves(value, key)
-
-
-def _points(tag: str, step: Ints | None, values: list[Any], time: list[Any] | None) -> tuple[Points | None, int]:
+def _points(
+    tag: str, step: Ints | None, values: list[Any], time: list[Any] | None, run: str
+) -> tuple[Points | None, int]:
     """The points of a curve, and how many places of it hold no value."""
-    logged = np.array([isinstance(cell, (int, float)) and not isinstance(cell, bool) for cell in values], np.bool_)
+    if values and all_numbers(values):
+        clock = None if time is None else _columns.unix_seconds(np.array(time, np.float64))
+        return Points(tag, step, np.array(values, np.float64), clock, run=run), 0
+    numbers = [number(cell) for cell in values]
+    logged = np.array([one is not None for one in numbers], np.bool_)
     if not logged.any():
         return None, len(values)
-    value = np.array([cell for cell, is_one in zip(values, logged, strict=True) if is_one], np.float64)
+    value = np.array([one for one in numbers if one is not None], np.float64)
     clock = None if time is None else _columns.unix_seconds(np.array(time, np.float64))[logged]
-    return Points(tag, None if step is None else step[logged], value, clock), int((~logged).sum())
-
-
-def _dates(curve: dict[str, Any], count: int) -> list[float] | None:
-    """Sacred's dates of the points as Unix seconds; None where it has not one for each."""
-    dates = curve.get("timestamps")
-    if not isinstance(dates, list) or len(dates) < count or not all(isinstance(date, str) for date in dates):
-        return None
-    found: list[float] = _texts.clock(pl.Series(dates[:count], dtype=pl.String)).tolist()
-    return found
-
-
-def _are_numbers(cells: object) -> bool:
-    return (
-        isinstance(cells, list)
-        and bool(cells)
-        and all(cell is None or (isinstance(cell, (int, float)) and not isinstance(cell, bool)) for cell in cells)
-    )
-
-
-def _are_steps(cells: object) -> bool:
-    """Whether an object holds values by step: keys are whole numbers, values numbers or "nan"."""
-    return (
-        isinstance(cells, dict)
-        and bool(cells)
-        and all(isinstance(key, str) and key.isdecimal() and len(key) < 19 for key in cells)
-        and all(cell is None or cell == "nan" or isinstance(cell, (int, float)) for cell in cells.values())
-    )
+    return Points(tag, None if step is None else step[logged], value, clock, run=run), int((~logged).sum())
 
 
 def _longest_list(whole: dict[str, Any]) -> str:
@@ -189,14 +159,6 @@ def _is_row(row: object) -> bool:
 
 def _is_axis(name: str) -> bool:
     return catalog.axis(name) == "step" or name == "epoch"
-
-
-def _without_curves(whole: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: value
-        for key, value in whole.items()
-        if not (isinstance(value, dict) and (_are_steps(value) or isinstance(value.get("values"), (dict, list))))
-    }
 
 
 def _known(names: list[str]) -> bool:

@@ -1,7 +1,10 @@
 """JSON lines: one object a line, as most training loops, LLaMA-Factory, ms-swift, detectron2 and mmcv write them.
 
-Every key with a number is a metric, nested keys are joined by "/". A key may appear in any row; NaN and Infinity may be
-bare words or texts; texts are ignored unless they hold numbers. A line that is no object is left out and counted.
+Every key with a number is a metric, nested keys are joined by "/". A key may appear in any row; of one that is written
+twice the last counts; NaN and Infinity may be bare words or texts. Texts are ignored unless they hold numbers, with a
+unit ("12.3 GiB", "95 %") or as a duration ("1 day, 2:03:04", "11m 43s"). Short lists of numbers are a metric for each
+place ("lr/0"). Steps may be written "1,000", "110/438" or "12%"; a counter that begins again with each epoch goes on.
+A line that is no object is left out and counted.
 
 The format: https://jsonlines.org. Trainers: https://github.com/hiyouga/LLaMA-Factory (trainer_log.jsonl),
 https://github.com/modelscope/ms-swift (logging.jsonl), https://detectron2.readthedocs.io (metrics.json).
@@ -9,7 +12,6 @@ https://github.com/modelscope/ms-swift (logging.jsonl), https://detectron2.readt
 
 from __future__ import annotations
 
-import codecs
 import copy
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,8 +19,8 @@ from typing import Any, cast
 
 from trainlens.model import Batch, Checkpoint, Note
 from trainlens.parsers._faults import kept, restored
-from trainlens.parsers._json_rows import Rows, decoded
-from trainlens.parsers._row_blocks import encoding, row_blocks
+from trainlens.parsers._json_rows import Rows, rows_of
+from trainlens.parsers._row_blocks import encoding, in_utf8, row_blocks
 from trainlens.parsers._teller import Teller
 from trainlens.sources import HEAD, Source
 
@@ -29,20 +31,21 @@ _JSONL = frozenset((".jsonl", ".ndjson"))
 
 def sniff(head: bytes, path: Path) -> float:
     """How sure it is that these are lines of JSON objects."""
-    text = head.decode(encoding(head), "replace").encode() if encoding(head) != "utf-8" else head
-    lines = text.removeprefix(codecs.BOM_UTF8).split(b"\n")
+    lines = in_utf8(head).split(b"\n")
     whole = [line for line in lines[:-1] if line.strip(b" \r\t\0")][:200]
     if not whole and len(head) >= HEAD and _JSONL & set(path.suffixes):  # the first line is longer than the head
         return 0.5 if lines[-1].lstrip().startswith(b'{"') else 0.0
+    named = bool(_JSONL & set(path.suffixes))
     if not whole:
-        return 0.5 if isinstance(decoded(lines[-1]), dict) and path.suffix == ".jsonl" else 0.0
-    rows = [row for line in whole if isinstance(row := decoded(line), dict)]
-    if len(rows) * 2 < len(whole) or (len(rows) == 1 and path.suffix not in (".jsonl", ".ndjson")):
+        found = rows_of(lines[-1])
+        return 0.85 if len(found) > 1 and _has_number(found[0]) else 0.5 if found and named else 0.0
+    each = [rows_of(line) for line in whole]
+    good, rows = sum(map(bool, each)), [row for found in each for row in found]
+    if good * 2 < len(whole) or (len(rows) == 1 and not named):
         return 0.0
-    measured = sum(_has_number(row) for row in rows)
-    if not measured:
-        return 0.2 if path.suffix in (".jsonl", ".ndjson") else 0.0
-    return 0.85 if len(rows) == len(whole) else 0.75
+    if not any(map(_has_number, rows)):
+        return 0.2 if named else 0.0
+    return 0.85 if good == len(whole) else 0.75
 
 
 def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
@@ -52,9 +55,9 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     rows.bad, rows.nul = restored(state.get("bad")), restored(state.get("nul"))
     teller = Teller(source.name, **state.get("teller", {}))
     end, torn = since.offset if since else 0, b""
-    utf16 = encoding(source.head(4)) != "utf-8"
+    utf16 = encoding(source.head(HEAD)) != "utf-8"
     for block in row_blocks(source, end):
-        if block.torn and not isinstance(decoded(block.text), dict):
+        if block.torn and not rows_of(block.text):
             torn = block.text
             break
         yield from teller.tell(rows.read(block.text))

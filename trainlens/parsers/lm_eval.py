@@ -1,9 +1,9 @@
 """Results of benchmarks: lm-evaluation-harness (`results_*.json`), tables of them through training, pass@k.
 
-Each task has one score "bench/TASK" (acc_norm before acc before exact_match, …), its standard error
-"stderr/TASK", and its other measures, and perplexities, "bench/TASK/MEASURE". Read are the harness' 0.4 ("acc,none"),
-its 0.3 ("acc"), merged results by date, tables with a list of checkpoints and a list of scores for each measure, and
-the "pass@1" of HumanEval and the like, named for the file.
+Each task has one score "bench/TASK" (acc_norm before acc before exact_match, …), and its other measures, and
+perplexities, "bench/TASK/MEASURE"; standard errors are kept apart under "stderr/". Read are the harness' 0.4
+("acc,none"), its 0.3 ("acc"), merged results by date, tables with a list of checkpoints and a list of scores for each
+measure, and the "pass@1" of HumanEval and the like, named for the file.
 
 The step is the one in the checkpoint's name: in the model's arguments ("…/checkpoint-500", "revision=step42000"), else
 in the path of the file. Where no name tells it, a result has no step. What the model was is told as facts.
@@ -26,7 +26,8 @@ from trainlens.parsers._benchmarks import checkpoint, scores
 from trainlens.parsers._columns import unix_seconds
 from trainlens.parsers._json_documents import document
 from trainlens.parsers._json_rows import decoded
-from trainlens.sources import Source
+from trainlens.parsers._row_blocks import in_utf8
+from trainlens.sources import HEAD, Source
 
 READS_TEXT = True
 
@@ -35,8 +36,11 @@ _MEASURE = re.compile(
     rb'"(?:acc(?:_norm)?|exact_match|mcc|f1|em|ppl|(?:\w+_)?perplexity|bleu|[\w@]+_stderr)(?:,[^"\n]{1,60})?"\s*:\s*[-\[\dN]'
 )
 _PASSED = re.compile(rb'^\s*\{\s*"pass@\d+"\s*:')
+_SAMPLES = re.compile(rb'\s*\{[^\n]*"(?:doc_id|doc_hash)"\s*:')
+_ANSWERS = re.compile(rb'"(?:filtered_)?resps"\s*:')
 _TABLE = re.compile(rb'"(?:checkpoints|steps|tokens)"\s*:\s*\[')
 # Of the harness' settings those that say what was judged: its batches and seeds are none of the training.
+MOST_TASKS = 500  # whose numbers of shots are told one by one
 _TOLD = (
     "model", "model_args", "model_num_parameters", "model_dtype", "model_revision", "model_sha", "num_fewshot", "limit",
     "gen_kwargs",
@@ -45,8 +49,8 @@ _TOLD = (
 
 def sniff(head: bytes, path: Path) -> float:  # noqa: ARG001  known by its keys
     """How sure it is that these are results of benchmarks."""
-    text = head.removeprefix(b"\xef\xbb\xbf")
-    if _PASSED.match(text):
+    text = in_utf8(head)
+    if _PASSED.match(text) or _are_samples(text):
         return 0.95
     if not text.lstrip().startswith(b"{") or not _MEASURE.search(text):
         return 0.0
@@ -55,6 +59,11 @@ def sniff(head: bytes, path: Path) -> float:  # noqa: ARG001  known by its keys
 
 def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:  # noqa: ARG001  written as a whole
     """Points of all scores; facts of the model."""
+    if _are_samples(in_utf8(source.head(HEAD))):
+        yield Note(
+            "no-points", "the questions and answers of an evaluation one by one; its scores are in results_*.json"
+        )
+        return
     whole = decoded(document(source))
     if not isinstance(whole, dict):
         hint = "Run the evaluation again, or copy the file again"
@@ -71,6 +80,10 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:  #
     yield from _facts(whole, source.name)
     if not found:
         yield Note("no-points", "the results hold no score")
+
+
+def _are_samples(text: bytes) -> bool:
+    return _SAMPLES.match(text) is not None and _ANSWERS.search(text) is not None
 
 
 def _is_table(value: object) -> bool:
@@ -110,7 +123,8 @@ def _moment(whole: dict[str, Any], source: Source) -> Iterator[Points]:
     steps = None if step is None else np.array([step], np.int64)
     date = whole.get("date")
     time = unix_seconds(np.array([date], np.float64)) if isinstance(date, (int, float)) else None
-    for tag, value in scores(whole["results"]):
+    groups: Any = whole.get("groups")
+    for tag, value in scores({**(groups if isinstance(groups, dict) else {}), **whole["results"]}):
         if not isinstance(value, list):
             yield Points(tag, steps, np.array([value], np.float64), time)
 
@@ -124,9 +138,8 @@ def _facts(whole: dict[str, Any], name: str) -> Iterator[Fact]:
         if isinstance(value, (str, int, float)) and value != "":
             yield Fact(f"config.{key}", value, Place(name))
     shots = whole.get("n-shot")
-    if (
-        isinstance(shots, dict)
-        and len({*map(str, shots.values())}) == 1
-        and isinstance(shot := next(iter(shots.values())), int)
-    ):
-        yield Fact("n-shot", shot, Place(name))
+    told = {task: shot for task, shot in shots.items() if isinstance(shot, int)} if isinstance(shots, dict) else {}
+    if told and len({*told.values()}) == 1:
+        yield Fact("n-shot", next(iter(told.values())), Place(name))
+    else:
+        yield from (Fact(f"n-shot.{task}", shot, Place(name)) for task, shot in list(told.items())[:MOST_TASKS])

@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Event, EventKind, Fact, Note, Place
-from trainlens.parsers._yaml import scalars
+from trainlens.parsers._yaml import loaded
 from trainlens.sources import HEAD, Source
 
 TELLS_END = True
@@ -53,7 +54,11 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:  #
     if deleted(source.path.parent):
         yield Note("limit", "the run is deleted in MLflow and left out: `mlflow runs restore` brings it back")
         return
-    told = dict(scalars(text))
+    try:
+        told = loaded(text)
+    except ValueError as problem:
+        raise InputError(f"is no well-formed meta file: {problem}", where=source.name) from None
+    told = told if isinstance(told, dict) else {}
     yield from (Fact(name, told[key], place) for key, name in _KEPT.items() if told.get(key) not in (None, ""))
     status = str(told.get("status", ""))
     if found := ENDS.get(_NUMBERS.get(status, status)):

@@ -63,7 +63,7 @@ def _points(tag: str, table: Table) -> Iterator[Points]:
     if "data" in table.columns:
         value, present = table.columns["data"], table.present["data"]
     elif "data" in table.texts:  # where one of them is no number, all are texts
-        value, present = _texts.column(table.texts["data"])
+        value, present, _ = _texts.column(table.texts["data"])
     else:
         return
     if "index" not in table.columns:

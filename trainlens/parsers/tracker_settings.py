@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Fact, Place
-from trainlens.parsers._json_documents import flat
 from trainlens.parsers._json_rows import decoded
-from trainlens.parsers._yaml import scalars
+from trainlens.parsers._settings import flat
+from trainlens.parsers._yaml import loaded
 from trainlens.sources import Source
 
 READS_TEXT = True
@@ -50,8 +51,11 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:  #
                 kept["args"] = " ".join(str(one) for one in kept["args"])
             yield from (Fact(name, value, place) for name, value in flat(kept))
         return
-    for path, value in scalars(content.decode("utf-8", "replace")):
-        name, _, rest = path.partition(".")
-        kind, _, inner = rest.partition(".")
-        if name != "_wandb" and kind == "value":
-            yield Fact(f"{name}.{inner}" if inner else name, value, place)
+    try:
+        told = loaded(content.decode("utf-8", "replace"))
+    except ValueError as problem:
+        raise InputError(f"is no well-formed settings file: {problem}", where=source.name) from None
+    described = told.items() if isinstance(told, dict) else ()
+    kept = {name: about["value"] for name, about in described if isinstance(about, dict) and "value" in about}
+    kept.pop("_wandb", None)
+    yield from (Fact(name, value, place) for name, value in flat(kept))

@@ -23,7 +23,8 @@ ARCHIVE_MET = 256 << 20  # bytes of an archive that is opened where it is met; a
 
 STDIN = "-"
 _SKIPPED = frozenset(("venv", "env", "node_modules", "__pycache__", "site-packages", "trainlens-report", "artifacts"))
-# What the W&B client writes about itself and of what the run file beside it holds: its numbers are no curves.
+_HYDRA = ".hydra"  # the settings of a run: https://hydra.cc/docs/configure_hydra/workdir
+# What the clients of trackers write about themselves and of what the run file beside it holds: no curves.
 _OF_TRACKERS = re.compile(
     r"/wandb-summary\.json$|/(wandb|(offline-)?run-\d{8}_\d{6}-[^/]+(/logs|/debug)?)/debug(-[\w.]+)?\.log$"
 )
@@ -223,7 +224,7 @@ def real_path(path: Path) -> Path:
 
 
 def _skipped(name: str) -> bool:
-    return name.startswith(".") or name in _SKIPPED
+    return (name.startswith(".") and name != _HYDRA) or name in _SKIPPED
 
 
 def _unlooked(path: Path, root: Path, reason: str, state: Literal["not-read", "ignored"] = "not-read") -> SourceReport:

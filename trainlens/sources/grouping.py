@@ -47,14 +47,16 @@ _TIME = re.compile(r"\d{9,11}(\.\d+)?$")  # SummaryWriter.add_hparams
 _ADDRESS = re.compile(r"^(\w{2,}):/(?=[^/])")  # a path knows no double slash
 _MLFLOW = re.compile(r"[0-9a-f]{32}$")
 _MLFLOW_NAME = re.compile(rb"^run_name: *([^\r\n]+)", re.M)
+_NO_LOGS = frozenset(("config-file",))  # formats that say how a run was set up: they belong to the logs above
+_DVCLIVE = ("plots", "metrics")  # a file a metric: https://dvc.org/doc/dvclive/how-it-works
 
 
 def group(files: Sequence[tuple[Source, str]], root: Path) -> list[RunFiles]:
     """Sort files, each with its parser, into runs: a directory is a run, unless its name says that it is a part of one.
 
     Parts are directories of a split ("validation"), whose name is put before the tags; directories that only sort files
-    ("logs") and stand alone; checkpoints with their copies of the log; the metrics of an MLflow or SwanLab run; what
-    W&B wrote of a run that was resumed.
+    ("logs") and stand alone; checkpoints with their copies of the log; the metrics of an MLflow, SwanLab or DVCLive
+    run; what W&B wrote of a run that was resumed; and directories that hold nothing but settings.
     """
     places = [(tuple(source.name.split("/")[:-1]), source, parser) for source, parser in files]
     tree = _Tree((directory, parser) for directory, _, parser in places)
@@ -111,6 +113,8 @@ class _Tree:
                 return directory[: depth + 1], ""
             if _TRACKED.match(part) and directory[depth + 1 : depth + 2] == ("logs",) and len(directory) == depth + 3:
                 return self.home(directory[: depth + 1])
+            if directory[depth : depth + 2] == _DVCLIVE:
+                return self.home(directory[:depth])
         if not directory:
             return directory, ""
         if (first := self._first_of_run(directory)) != directory:
@@ -136,7 +140,7 @@ class _Tree:
     def _part(self, directory: Directory) -> str | None:
         """The prefix of a directory that is a part of the one above; None for a run of its own."""
         name = directory[-1].lower()
-        if _SNAPSHOT.match(name):
+        if _SNAPSHOT.match(name) or self._below[directory] <= _NO_LOGS:
             return ""
         above, own = directory[:-1], self._below[directory]
         beside = [other for other in self._children[above] - {above, directory} if self._below[other] & own]

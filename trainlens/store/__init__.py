@@ -84,7 +84,7 @@ class _Reading:
 
     def report(self) -> SourceReport:
         notes = self.notes
-        if not self.points and not self.events and not self.facts and not notes:
+        if not (self.points or self.events or self.facts or notes):
             notes = [Note("no-points", "no points of any metric in this file")]
         return SourceReport(
             self.source.name,
