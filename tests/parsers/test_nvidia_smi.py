@@ -149,9 +149,9 @@ def test_says_that_a_header_is_missing() -> None:
 
 
 def test_the_measures_have_their_canonical_names(tmp_path: Path) -> None:
-    (tmp_path / "gpu.csv").write_text(QUERY)
-    (tmp_path / "dmon").mkdir()
-    (tmp_path / "dmon" / "gpu.txt").write_text(DMON)
+    for name, content in (("a", QUERY), ("b", DMON)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "log").write_text(content)
     runs = analyze([tmp_path]).runs
     assert len(runs) == 2
     for run in runs:

@@ -79,7 +79,7 @@ _UNITS: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), ("s", 1.0)),
     **dict.fromkeys(("ms", "msec", "milliseconds"), ("s", 1e-3)),
     "us": ("s", 1e-6), "ns": ("s", 1e-9), "min": ("s", 60.0), "minutes": ("s", 60.0), "hours": ("s", 3600.0),
-    "bytes": ("bytes", 1.0), "w": ("W", 1.0), "watts": ("W", 1.0), "mw": ("W", 1e-3),
+    "bytes": ("bytes", 1.0), "w": ("W", 1.0), "watts": ("W", 1.0), "mw": ("W", 1e-3), "mhz": ("MHz", 1.0),
     # Trainers divide by 1024, whichever way they spell it: torch.cuda.memory_allocated() / 1024**2 is printed as "MB".
     **{name: ("bytes", 1024.0 ** (at // 2 + 1)) for at, name in enumerate(_BYTES)},
     **dict.fromkeys(("%", "percent", "pct", "percentage"), ("share", 0.01)),

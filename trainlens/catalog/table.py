@@ -139,6 +139,12 @@ TABLE: tuple[tuple[Metric, str], ...] = (
         "systemgputemp systemgputemperature gtemp tempc",
     ),
     (
+        Metric("gpu/sm_clock", "MHz", "none", "other", "resources"),
+        "smclock gpusmclock clockssm clockscurrentsm pclk smclk systemgpusmclock gpuclock clocksm gpuclk sclk "
+        "sclkclock sclkclockspeed gfxclk gfxclock gfx0clk clocksgraphics clockscurrentgraphics clocksgr "
+        "gpugraphicsclock graphicsclock",
+    ),
+    (
         Metric("comm_share", "share", "lower", "other", "distributed"),
         "commshare communicationshare commfraction commratio",
     ),
