@@ -112,7 +112,8 @@ TABLE: tuple[tuple[Metric, str], ...] = (
         "gpumemory gpumemoryallocated peakmem peakmemory memorymaxactive memorymaxreserved "
         "memmaxreserved peakmemallocated systempeakmemallocated systemgpumemoryallocatedbytes "
         "systemgpumemoryused systemgpumemoryusage memory memoryreserved memreserved reserved "
-        "maxmemoryallocated fb perfmaxmemoryallocated",
+        "maxmemoryallocated fb perfmaxmemoryallocated usedgpumemory usedmemory fbusd dcgmfidevfbused fbused vramused "
+        "vramtotalusedmemory usedvram memusedmb",
     ),
     (
         Metric("gpu/memory_total", "bytes", "none", "memory", "resources"),
