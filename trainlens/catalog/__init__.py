@@ -111,6 +111,7 @@ class _Name:
         return "".join(self.words)
 
 
+_DCGM = re.compile(r"^DCGM_FI_(?:DEV|PROF)_")  # "dev" is the device there
 _RESETS = 0.05  # part of a clock's rows at which it may begin anew
 
 
@@ -120,7 +121,7 @@ def _letters(tag: str) -> str:
 
 def _read(tag: str, written: str = "") -> _Name:
     """`written` is the unit that stands beside the values; the one in the name goes before it."""
-    text, unit = split_rank(tag)[0].strip(), None
+    text, unit = _DCGM.sub("", split_rank(tag)[0].strip()), None
     if (bracket := _BRACKET.search(text)) and bracket[1].lower() in _UNITS:
         text, unit = text[: bracket.start()], _UNITS[bracket[1].lower()]
     words = [word.lower() for word in _WORD.findall(_CAMEL.sub(" ", text))]

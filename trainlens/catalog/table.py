@@ -102,7 +102,8 @@ TABLE: tuple[tuple[Metric, str], ...] = (
     (
         Metric("gpu/utilization", "share", "higher", "utilization", "efficiency"),
         "gpuutilization gpuutil utilizationgpu gpugpu systemgpugpu systemgpu util gpusutil gpuusage "
-        "systemgpuutilization systemgpuutilizationpercentage gpusm sm",
+        "systemgpuutilization systemgpuutilizationpercentage gpusm sm "
+        "gputl gpuuse gfxactivity usagegfxactivity grengineactive gract nvidiasmiutilizationgpuratio utilpct",
     ),
     (
         Metric("gpu/memory_used", "bytes", "none", "memory", "resources"),
@@ -112,12 +113,13 @@ TABLE: tuple[tuple[Metric, str], ...] = (
         "gpumemory gpumemoryallocated peakmem peakmemory memorymaxactive memorymaxreserved "
         "memmaxreserved peakmemallocated systempeakmemallocated systemgpumemoryallocatedbytes "
         "systemgpumemoryused systemgpumemoryusage memory memoryreserved memreserved reserved "
-        "maxmemoryallocated fb perfmaxmemoryallocated usedgpumemory usedmemory fbusd dcgmfidevfbused fbused vramused "
-        "vramtotalusedmemory usedvram memusedmb",
+        "maxmemoryallocated fb perfmaxmemoryallocated usedgpumemory usedmemory fbusd fbused "
+        "vramtotalusedmemoryb usedvram memusageusedvram vramused nvidiasmimemoryused",
     ),
     (
         Metric("gpu/memory_total", "bytes", "none", "memory", "resources"),
-        "memorytotal gpumemorytotal memtotal gpumemtotal gpusmemtotal gpusmemorytotal",
+        "memorytotal gpumemorytotal memtotal gpumemtotal gpusmemtotal gpusmemorytotal "
+        "fbttl fbtotal totalvram memusagetotalvram vramtotalmemoryb vramtotal nvidiasmimemorytotal",
     ),
     (
         Metric("gpu/memory_share", "share", "none", "memory", "resources"),
@@ -127,23 +129,28 @@ TABLE: tuple[tuple[Metric, str], ...] = (
     ),
     (
         Metric("gpu/memory_bandwidth", "share", "none", "utilization", "resources"),
-        "utilizationmemory memutil gpumemorybandwidth systemgpumemorybandwidth systemgpumemory dramactive",
+        "utilizationmemory memutil gpumemorybandwidth systemgpumemorybandwidth systemgpumemory dramactive "
+        "drama mcutl memcopyutil umcactivity usageumcactivity",
     ),
     (
         Metric("gpu/power", "W", "none", "power", "resources"),
         "powerdraw gpupower power gpuspower gpupowerdraw systemgpupower systemgpupowerwatts "
-        "systemgpupowerusagewatts pwr powerdrawinstant powerdrawaverage systemgpupowerusage",
+        "systemgpupowerusagewatts pwr powerdrawinstant powerdrawaverage systemgpupowerusage "
+        "powerusage averagegraphicspackagepower currentsocketgraphicspackagepower socketpower powersocketpower "
+        "currentsocketpower powercurrentsocketpower averagesocketpower nvidiasmipowerdraw",
     ),
     (
         Metric("gpu/temperature", "°C", "none", "temperature", "resources"),
         "temperaturegpu gputemperature gputemp temp gpustemp gpustempc gpustemperature "
-        "systemgputemp systemgputemperature gtemp tempc",
+        "systemgputemp systemgputemperature gtemp tempc "
+        "tmptr temperaturesensoredgec temperaturesensorjunctionc temperaturehotspot temperatureedge hotspot "
+        "nvidiasmitemperaturegpu",
     ),
     (
         Metric("gpu/sm_clock", "MHz", "none", "other", "resources"),
         "smclock gpusmclock clockssm clockscurrentsm pclk smclk systemgpusmclock gpuclock clocksm gpuclk sclk "
         "sclkclock sclkclockspeed gfxclk gfxclock gfx0clk clocksgraphics clockscurrentgraphics clocksgr "
-        "gpugraphicsclock graphicsclock",
+        "gpugraphicsclock graphicsclock clockgfx0clk nvidiasmiclockscurrentsm",
     ),
     (
         Metric("comm_share", "share", "lower", "other", "distributed"),
