@@ -159,6 +159,9 @@ TABLE: tuple[tuple[Metric, str], ...] = (
     (Metric("profile/compute_share", "share", "higher", "other", "efficiency"), ""),
     (Metric("profile/memcpy_share", "share", "lower", "other", "efficiency"), ""),
     (Metric("profile/idle_share", "share", "lower", "other", "efficiency"), ""),
+    (Metric("profile/data_share", "share", "lower", "other", "efficiency"), ""),
+    (Metric("profile/host_share", "share", "lower", "other", "efficiency"), ""),
+    (Metric("profile/comm_overlap", "share", "higher", "other", "distributed"), ""),
     (Metric("comm_time", "s", "lower", "duration", "distributed"), "commtime communicationtime allreducetime timecomm"),
     (
         Metric("update_ratio", "", "none", "update-ratio", "stability"),

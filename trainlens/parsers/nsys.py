@@ -125,9 +125,10 @@ def _ranges(database: sqlite3.Connection, tables: Columns) -> Windows:
     """Steps and loading of data among the NVTX ranges."""
     found = Windows()
     columns = tables.get(_RANGES, frozenset())
-    if not columns >= {"start", "end", "text"}:
+    named = [column for column in ("text", "textId") if column in columns]
+    if not columns >= {"start", "end"} or not named:
         return found
-    text = "COALESCE(n.text, s.value)" if "textId" in columns else "n.text"
+    text = {"text": "n.text", "textId": "s.value"}[named[0]] if len(named) == 1 else "COALESCE(n.text, s.value)"
     join = "LEFT JOIN StringIds s ON n.textId = s.id" if "textId" in columns else ""
     rows = database.execute(
         f"SELECT {text}, n.start, n.end FROM {_RANGES} n {join} WHERE n.end > n.start ORDER BY n.start"
