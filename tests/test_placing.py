@@ -7,12 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.test_store import START, falling, kinds, points, runs
 from trainlens import analyze
 from trainlens.model import Event, Points, Run, Series
 from trainlens.sources import Source
 from trainlens.store import Builder
+from trainlens.store.placing import Clock
 
 HOUR = 3600.0
 
@@ -127,6 +130,26 @@ def test_nodes_are_one_run() -> None:
     assert ranks == {rank: f"{host}/gpu.csv" for rank, host in hosts.items()}
 
 
+def test_nodes_without_clocks_are_known_by_their_names() -> None:
+    own = [points(None, [90.0, value], tag="sm [%]", rank=0) for value in (91.0, 92.0)]
+    run = together(training(), ("node1.txt", own[:1]), ("node2.txt", own[1:]))
+    assert [one.rank for one in run.all("gpu/utilization")] == [0, 1]
+    (series,) = together(training(), ("dmon-1.txt", own[:1]), ("dmon-2.txt", own[1:])).all("gpu/utilization")
+    assert series.raw.tolist() == [90, 91, 90, 92]
+
+
+def test_trainings_of_many_ranks_have_one_clock() -> None:
+    builder = Builder("run", "/run")
+    for rank in range(4):
+        values, time = np.random.default_rng(rank).random(100).tolist(), (START + 10.0 * np.arange(100)).tolist()
+        train = points(range(1, 101), values, time=time)
+        name = f"events.out.tfevents.{rank}"
+        builder.add(Source(Path("/run") / name, name, 1), "tensorboard", "", [train])
+    builder.add(Source(Path("/run/gpu.csv"), "gpu.csv", 1), "nvidia-smi", "", [samples(START + 5, START + 985, 10.0)])
+    (run,) = builder.runs()
+    assert busy(run).step.tolist() == list(range(2, 100))
+
+
 def test_files_in_turn_are_of_one_node() -> None:
     run = together(
         training(), ("gpu-1.csv", [samples(START, START + 400)]), ("gpu-2.csv", [samples(START + 400, START + 900)])
@@ -162,6 +185,23 @@ def test_events_get_the_step_that_was_done_by_then() -> None:
     assert {event.text: event.step for event in run.events} == {
         "early": None, "x": 50, "no clock": None, "end": 100, "later": None
     }  # fmt: skip
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), min_size=2, max_size=20),
+    st.lists(st.floats(-9000, 9000), min_size=1, max_size=30),
+)
+def test_steps_never_go_back_as_time_goes_on(gaps: list[tuple[int, int]], moments: list[float]) -> None:
+    time = START + np.cumsum([gap for gap, _ in gaps]).astype(np.float64)
+    step = np.cumsum([more for _, more in gaps]).astype(np.int64)
+    clock = Clock(time, step, np.zeros(len(step), np.int16))
+    found, _, inside = clock.under_way(START + np.sort(np.array(moments, np.float64)))
+    kept = found[inside]
+    assert (np.diff(kept) >= 0).all()
+    assert ((kept >= step[0]) & (kept <= step[-1])).all()
+    for at in range(len(time)):
+        assert step[at - 1 if at else 0] <= clock.under_way(time[[at]])[0][0] <= step[at]
+        assert (clock.reached(float(time[at])) or 0) >= step[at]
 
 
 def write(folder: Path, low: tuple[int, int] = (0, 0), hours: float = 0.0) -> None:

@@ -112,6 +112,7 @@ class _Name:
 
 
 _DCGM = re.compile(r"^DCGM_FI_(?:DEV|PROF)_")  # "dev" is the device there
+_IN_MIB = 100, 2e6  # no GPU at work holds so few bytes; GiB are below, and stay open
 _RESETS = 0.05  # part of a clock's rows at which it may begin anew
 
 
@@ -199,14 +200,19 @@ def runs_on(tag: str) -> bool:
 def settle(about: Metric, tag: str, value: Floats, claimed: frozenset[str] = frozenset()) -> Metric:
     """The metric that its values betray where the name leaves it open; `claimed` are names of other tags.
 
-    A share of 37 is a percentage; a "time" in milliseconds that often goes back is that of one step and no clock.
+    A share of 37 is a percentage; the memory of a GPU is no 30,000 bytes but MiB; a "time" in milliseconds that often
+    goes back is that of one step and no clock.
     """
     if about.role == "clock" and about.scale < 1.0 and "step_time" not in claimed and _read(tag).key == "time":
         backs = np.diff(value[np.isfinite(value)]) < 0
         return replace(_BY_NAME["step_time"], scale=about.scale) if len(backs) and backs.mean() > _RESETS else about
-    if about.unit != "share" or about.scale != 1.0 or _read(tag).unit:
+    if about.unit not in ("share", "bytes") or about.scale != 1.0 or _read(tag).unit:
         return about
     finite = value[np.isfinite(value) & (value >= 0)]
+    if about.unit == "bytes":
+        of_gpu = about.name in ("gpu/memory_used", "gpu/memory_total") and "byte" not in tag.lower()
+        least, most = _IN_MIB
+        return replace(about, scale=1024.0**2) if of_gpu and len(finite) and least < np.max(finite) < most else about
     return replace(about, scale=0.01) if len(finite) and np.median(finite) > 1.5 else about
 
 
@@ -220,6 +226,10 @@ def _lookup(name: _Name, beside: frozenset[str]) -> tuple[Metric, int]:
     if key in CLOCKS:
         return Metric(tag, "s", "none", "clock", "other", name.unit[1] if name.unit else 1.0), 0
     about, place = _aliases(name.split).get(key, (None, 0))
+    if about is None and name.words[:1] and name.words[0] in _DEVICES:  # of a list of devices
+        about, place = _aliases(name.split).get(key.removeprefix(name.words[0]), (None, 0))
+        if about is not None and about.panel != "resources" and about.role != "utilization":
+            about = None
     if about is None or (about.unit == "bytes" and not name.unit and key == "memory"):
         return guess(tag, frozenset(name.words), name.split == "eval", name.unit), 99
     if about.role == "memory" and name.unit and about.name != "gpu/memory_total":
@@ -233,6 +243,7 @@ def _lookup(name: _Name, beside: frozenset[str]) -> tuple[Metric, int]:
     return about, place
 
 
+_DEVICES = frozenset(("gpu", "gpus", "device", "devices", "card", "cards", "accelerators"))
 _SUMMARIES = ("runtime", "samplespersecond", "stepspersecond")  # of the row that closes a run of the HF trainer
 
 

@@ -103,7 +103,8 @@ TABLE: tuple[tuple[Metric, str], ...] = (
         Metric("gpu/utilization", "share", "higher", "utilization", "efficiency"),
         "gpuutilization gpuutil utilizationgpu gpugpu systemgpugpu systemgpu util gpusutil gpuusage "
         "systemgpuutilization systemgpuutilizationpercentage gpusm sm "
-        "gputl gpuuse gfxactivity usagegfxactivity grengineactive gract nvidiasmiutilizationgpuratio utilpct",
+        "gputl gpuuse gfxactivity usagegfxactivity grengineactive gract nvidiasmiutilizationgpuratio utilpct "
+        "utilization",
     ),
     (
         Metric("gpu/memory_used", "bytes", "none", "memory", "resources"),

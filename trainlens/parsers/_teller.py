@@ -37,6 +37,7 @@ class Teller:
     totals: dict[str, float] = field(default_factory=dict)
     unreadable: dict[str, int] = field(default_factory=dict)  # texts in columns that mostly hold numbers
     seen: bool = False  # a row with a step has come by
+    hosts: list[str] = field(default_factory=list)  # of rows that are each one device's
 
     def tell(self, table: Table) -> Iterator[Batch]:
         """The batches of the next table."""
@@ -52,6 +53,7 @@ class Teller:
         self.names |= dict.fromkeys(columns)
         self.texts |= dict.fromkeys(texts)
         chosen = _columns.axes(self.names, self.texts)
+        chosen = _lists_of_devices.numbered(columns, present, texts, chosen, self.hosts)
         time = _texts.clock(texts[chosen.time]) if chosen.time in texts and chosen.time else None
         labels = {
             name: _labels(texts[name]) for name in (chosen.run, chosen.split, chosen.tag) if name and name in texts
@@ -74,11 +76,11 @@ class Teller:
         )
         if time is None and chosen.time in columns and chosen.time:
             time = _columns.unix_seconds(columns[chosen.time], present.get(chosen.time))
-        yield from _lists_of_devices.points(table, step, time)
+        yield from _lists_of_devices.points(table, step, time, self.hosts)
 
     def state(self) -> dict[str, object]:
         """What the rows that are yet to come need, for a checkpoint."""
-        kept = ("step", "per_epoch", "names", "texts", "totals", "seen")
+        kept = ("step", "per_epoch", "names", "texts", "totals", "seen", "hosts")
         return {name: copy.copy(getattr(self, name)) for name in kept}
 
     def notes(self) -> Iterator[Note]:

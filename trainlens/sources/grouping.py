@@ -41,7 +41,7 @@ _NEUTRAL = re.compile(
 )
 _NUMBERED = re.compile(r"version_\d+$|run-\d{8}_\d{6}-|offline-run-")  # Lightning, W&B: of several each is a run
 # What only tells of machines is no run; its directory is of the run above it, or of the one that all nodes share.
-_MACHINES = frozenset(("nvidia-smi", "dcgm", "amd-smi", "kernel-log"))
+MACHINES = frozenset(("nvidia-smi", "dcgm", "amd-smi", "gpustat", "torch-memory", "kernel-log"))
 _OF_MACHINES = re.compile(
     r"(?:(?:node|host|worker|server|machine)[-_.]?\w*|.*(?:gpu|smi|nvidia|dcgm|rocm|dmon|system|hardware|monitor|telemetry)"
     r".*|dmesg|kernel)$"
@@ -131,7 +131,7 @@ class _Tree:
         if _SNAPSHOT.match(name):
             return ""
         above, own = directory[:-1], self._below[directory]
-        if own <= _MACHINES and (self._own.get(above, set()) - _MACHINES or _OF_MACHINES.match(name)):
+        if own <= MACHINES and (self._own.get(above, set()) - MACHINES or _OF_MACHINES.match(name)):
             return ""
         beside = [other for other in self._children[above] - {above, directory} if self._below[other] & own]
         shared = bool(self._own.get(above, set()) & own)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainlens import catalog
+from trainlens.sources.grouping import MACHINES
 
 if TYPE_CHECKING:
     from trainlens.store.relate import File
 
-FORMATS = frozenset(("nvidia-smi", "dcgm", "amd-smi", "kernel-log"))
 # What is written beside the training, by others and for a while: such a file tells of no attempt.
-BESIDE = FORMATS | {"lm-eval", "torch-profiler", "nsys"}
+BESIDE = MACHINES | {"lm-eval", "torch-profiler", "nsys"}
 ROLES = frozenset(("utilization", "memory", "power", "temperature"))
 _OF_TRAINING = frozenset(("loss", "eval-loss", "score", "perplexity", "reward", "grad-norm", "learning-rate",
                           "step-time", "throughput", "policy-loss"))  # fmt: skip
@@ -28,7 +28,7 @@ _HOST = re.compile(r"(?:^|[/._-])((?:node|host|worker|server|machine|rank)[-_.]?
 
 def watches(file: File) -> bool:
     """Whether a file holds samples of machines: by its format, or by its names where it has a clock and no steps."""
-    if file.format in FORMATS:
+    if file.format in MACHINES:
         return True
     if not file.columns or any(one.step is not None or one.time is None for one in file.columns.values()):
         return False
@@ -89,8 +89,8 @@ def _alike(one: Sequence[File], other: Sequence[File]) -> bool:
 
 
 def _both(one: File, other: File) -> bool:
-    """Whether the same GPUs are told of at the same time, or no clock tells when."""
+    """Whether the same GPUs are told of at the same time; without clocks files count as written in turn."""
     if not one.columns.keys() & other.columns.keys():
         return False
     a, b = one.times(), other.times()
-    return a is None or b is None or min(a[1], b[1]) > max(a[0], b[0])
+    return a is not None and b is not None and min(a[1], b[1]) > max(a[0], b[0])

@@ -103,7 +103,8 @@ class Placing:
             return
         for file in self.files:
             if not file.aside and (clock := self.clocks.get(file.format)) is not None:
-                self._place(file, clock, 0.0, {key for key, one in file.columns.items() if _of_machine(one.tag)})
+                loose = {key: one for key, one in file.columns.items() if one.step is None and one.time is not None}
+                self._place(file, clock, 0.0, {key for key, one in loose.items() if _of_machine(one.tag)})
         aside = [file for file in self.files if file.aside and machines.watches(file)]
         for name in sorted({file.format for file in aside}):
             self._samples(name, [file for file in aside if file.format == name])
@@ -214,17 +215,22 @@ def _known(time: Floats) -> Floats:
 
 
 def _clock(files: Sequence[File], numbers: Mapping[int, Numbers]) -> Clock | None:
-    """The clock of the points of files of one format, from the fullest column of each."""
-    rows: list[tuple[Floats, Ints, Shorts]] = []
+    """The clock of the points of files of one format: of each session the fullest column that has steps and times."""
+    fullest: dict[int, tuple[File, Column]] = {}
     for file in files:
-        timed = [one for one in file.columns.values() if one.step is not None and one.time is not None]
-        column = max(timed, key=lambda one: len(one.value), default=None)
-        if column is None or column.step is None or column.time is None or stands_still(column.step):
-            continue
-        counted = unwrapped(column.step)
-        number = numbers[file.index].of(column)
-        attempt = np.broadcast_to(np.int16(number), len(column.value)) if isinstance(number, int) else number
-        rows += _forward(sane_clock(column.time)[0], column.step if counted is None else counted, attempt)
+        for column in file.columns.values():
+            known = fullest.get(file.session)
+            if column.step is None or column.time is None or stands_still(column.step):
+                continue
+            if known is None or len(column.value) > len(known[1].value):
+                fullest[file.session] = file, column
+    rows: list[tuple[Floats, Ints, Shorts]] = []
+    for file, column in fullest.values():
+        if column.time is not None:
+            number = numbers[file.index].of(column)
+            attempt = np.broadcast_to(np.int16(number), len(column.value)) if isinstance(number, int) else number
+            counted = unwrapped(column.steps())
+            rows += _forward(sane_clock(column.time)[0], column.steps() if counted is None else counted, attempt)
     if sum(len(time) for time, _, _ in rows) < 2:
         return None
     rows.sort(key=lambda row: float(row[0][0]))
