@@ -37,6 +37,8 @@ def found(curves: dict[str, Any], **more: Any) -> dict[str, str]:
         ("Communication", {"comm_share": level(0.1, 0.1)}, "ruled-out"),
         ("Clocks throttled", {"gpu/sm_clock": level(1_980, 1_700)}, "supported"),
         ("Clocks throttled", {"gpu/power": level(650, 500), "gpu/temperature": level(60, 88)}, "supported"),
+        ("Clocks throttled", {"gpu/power": level(650, 500), "gpu/utilization": level(0.98, 0.7)}, "not-measured"),
+        ("Clocks throttled", {"gpu/power": level(650, 500), "gpu/utilization": level(0.98, 0.97)}, "supported"),
         ("Clocks throttled", {"gpu/temperature": level(60, 91)}, "supported"),
         ("Clocks throttled", {"gpu/power": level(650, 650)}, "ruled-out"),
         ("Clocks throttled", {"gpu/temperature": level(60, 61)}, "not-measured"),

@@ -455,3 +455,37 @@ def test_a_first_line_longer_than_the_head_is_known_by_its_name() -> None:
     text = of({"step": 1, "loss": 2.0, "text": "x" * 200_000}, {"step": 2, "loss": 1.0})[: 64 << 10]
     assert sniffed(jsonl, text, name="log.jsonl") == 0.5
     assert sniffed(jsonl, text, name="log.txt") == 0.0
+
+
+def test_rows_of_devices_have_ranks_by_host_and_number() -> None:
+    rows_of = [
+        {"timestamp": 1.7e9 + at, "hostname": host, "gpu": gpu, "util_pct": 10 * gpu + at, "power_w": 300.0}
+        for at in range(2)
+        for host in ("node2", "node1")
+        for gpu in range(2)
+    ]
+    text = "".join(json.dumps(row) + "\n" for row in rows_of)
+    found = {one.rank: one.value.tolist() for one in points(batches(jsonl, text)) if one.tag == "util_pct"}
+    assert found == {0: [0, 1], 1: [10, 11], 8: [0, 1], 9: [10, 11]}
+    first = batches(jsonl, "".join(text.splitlines(keepends=True)[:3]))
+    rest = batches(jsonl, text, since=checkpoint(first))
+    joined: dict[int, list[float]] = {}
+    for one in points(first) + points(rest):
+        if one.tag == "util_pct":
+            joined.setdefault(one.rank, []).extend(one.value.tolist())
+    assert joined == found
+
+
+def test_lists_of_devices_on_several_hosts() -> None:
+    text = "".join(
+        json.dumps({"timestamp": 1.7e9, "host": host, "gpus": [{"index": 0, "util": busy}, {"index": 1, "util": 5}]})
+        + "\n"
+        for host, busy in (("a", 90), ("b", 30))
+    )
+    found = {one.rank: one.value.tolist() for one in points(batches(jsonl, text)) if one.tag == "gpus/util"}
+    assert found == {0: [90], 1: [5], 8: [30], 9: [5]}
+
+
+def test_rows_of_a_training_keep_their_index() -> None:
+    text = "".join(json.dumps({"step": at, "gpu": at % 2, "loss": 2.5, "memory_gb": 3.0}) + "\n" for at in range(4))
+    assert all(one.rank == -1 for one in points(batches(jsonl, text)))

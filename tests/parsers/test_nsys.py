@@ -55,7 +55,7 @@ RANGES: list[tuple[str | None, int | None, int, int]] = [
 EXPECTED = {
     "step_time": [100e-6] * 2, "data_time": [20e-6, 0], "gpu/utilization": [0.7] * 2, "comm_share": [0.2] * 2,
     "profile/compute_share": [0.4] * 2, "profile/memcpy_share": [0.1] * 2, "profile/idle_share": [0.3] * 2,
-    "comm_time": [30e-6] * 2,
+    "comm_time": [30e-6] * 2, "profile/data_share": [0.0] * 2, "profile/comm_overlap": [1 / 3] * 2,
 }  # fmt: skip
 
 
@@ -83,6 +83,25 @@ def test_ranges_without_numbers_are_counted(tmp_path: Path) -> None:
     ]
     found = points(batches(nsys, export(tmp_path, kernels(), COPIES, ranges)))
     assert all(one.step is not None and one.step.tolist() == [0, 1] for one in found)
+
+
+@pytest.mark.parametrize("missing", ["text", "textId"])
+def test_schemas_of_other_versions(tmp_path: Path, missing: str) -> None:
+    export(tmp_path, kernels(), COPIES, RANGES)
+    with sqlite3.connect(tmp_path / "x.sqlite") as database:
+        if missing == "text":
+            database.execute("UPDATE NVTX_EVENTS SET textId = 3 WHERE text = 'step 10'")
+        else:
+            database.execute("UPDATE NVTX_EVENTS SET text = 'step 11' WHERE textId = 3")
+        database.execute(f"ALTER TABLE NVTX_EVENTS DROP COLUMN {missing}")
+        database.execute("DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY")
+        database.execute("DROP TABLE TARGET_INFO_GPU")
+        database.execute("DROP TABLE TARGET_INFO_SESSION_START_TIME")
+    database.close()
+    found = points(batches(nsys, (tmp_path / "x.sqlite").read_bytes()))
+    steps = {one.tag: one.step.tolist() for one in found if one.step is not None}
+    assert steps["step_time"][-1] == 11
+    assert all(one.time is None for one in found)
 
 
 def test_without_ranges_it_is_one_window(tmp_path: Path) -> None:

@@ -149,9 +149,9 @@ def test_says_that_a_header_is_missing() -> None:
 
 
 def test_the_measures_have_their_canonical_names(tmp_path: Path) -> None:
-    (tmp_path / "gpu.csv").write_text(QUERY)
-    (tmp_path / "dmon").mkdir()
-    (tmp_path / "dmon" / "gpu.txt").write_text(DMON)
+    for name, content in (("a", QUERY), ("b", DMON)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "log").write_text(content)
     runs = analyze([tmp_path]).runs
     assert len(runs) == 2
     for run in runs:
@@ -213,3 +213,137 @@ def test_a_report_gives_facts() -> None:
         "0.ECC Errors.Volatile.DRAM Uncorrectable": 2,
         "1.Product Name": "NVIDIA A100-SXM4-80GB",
     }
+
+
+TREE = """
+==============NVSMI LOG==============
+
+Timestamp                                 : Sat Mar  4 04:56:17 2023
+Attached GPUs                             : 2
+GPU 00000000:07:00.0
+    Clocks Throttle Reasons
+        HW Slowdown                       : Not Active
+            HW Thermal Slowdown           : Active
+    FB Memory Usage
+        Total                             : 81920 MiB
+        Used                              : 22377 MiB
+    Utilization
+        Gpu                               : 97 %
+        Memory                            : 12 %
+    Temperature
+        GPU Current Temp                  : 28 C
+    Power Readings
+        Power Draw                        : 68.37 W
+        Power Limit                       : 400.00 W
+    Clocks
+        SM                                : 1155 MHz
+    Max Clocks
+        SM                                : 1410 MHz
+GPU 00000000:0B:00.0
+    Utilization
+        Gpu                               : N/A
+    GPU Power Readings
+        Instantaneous Power Draw          : 70.00 W
+"""
+AS_XML = """<?xml version="1.0" ?>
+<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">
+<nvidia_smi_log>
+  <timestamp>Sat Mar  4 04:56:17 2023</timestamp>
+  <gpu id="00000000:07:00.0">
+    <clocks_event_reasons>
+      <clocks_event_reason_hw_slowdown>Not Active</clocks_event_reason_hw_slowdown>
+      <clocks_event_reason_hw_thermal_slowdown>Active</clocks_event_reason_hw_thermal_slowdown>
+    </clocks_event_reasons>
+    <fb_memory_usage><total>81920 MiB</total><used>22377 MiB</used></fb_memory_usage>
+    <utilization><gpu_util>97 %</gpu_util><memory_util>12 %</memory_util></utilization>
+    <temperature><gpu_temp>28 C</gpu_temp></temperature>
+    <gpu_power_readings><power_draw>68.37 W</power_draw></gpu_power_readings>
+    <clocks><sm_clock>1155 MHz</sm_clock></clocks>
+    <max_clocks><sm_clock>1410 MHz</sm_clock></max_clocks>
+  </gpu>
+  <gpu id="00000000:0B:00.0">
+    <utilization><gpu_util>N/A</gpu_util></utilization>
+    <gpu_power_readings><instant_power_draw>70.00 W</instant_power_draw></gpu_power_readings>
+  </gpu>
+</nvidia_smi_log>
+"""
+MEASURES = {
+    ("clocks_event_reasons.hw_slowdown", 0): [0.0], ("clocks_event_reasons.hw_thermal_slowdown", 0): [1.0],
+    ("memory.total [MiB]", 0): [81920.0], ("memory.used [MiB]", 0): [22377.0], ("utilization.gpu [%]", 0): [97.0],
+    ("utilization.memory [%]", 0): [12.0], ("temperature.gpu", 0): [28.0], ("power.draw [W]", 0): [68.37],
+    ("clocks.sm [MHz]", 0): [1155.0], ("power.draw [W]", 1): [70.0],
+}  # fmt: skip
+WINDOW = """\
+Every 2.0s: nvidia-smi
+
+Sat Nov  1 10:00:0{second} 2025
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 560.35.03              Driver Version: 560.35.03      CUDA Version: 12.6     |
+|-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
+|=========================================+========================+======================|
+|   0  NVIDIA H100 80GB HBM3          On  |   00000000:19:00.0 Off |                    0 |
+| N/A   39C    P0            118W /  700W |    1185MiB /  81559MiB |     9{second}%      Default |
+|                                         |                        |             Disabled |
++-----------------------------------------+------------------------+----------------------+
+|   1  NVIDIA GeForce RTX 4090        Off |   00000000:1A:00.0  On |                  N/A |
+| 30%   41C    P8             N/A /  450W |     100MiB /  24564MiB |    N/A      Default |
++-----------------------------------------+------------------------+----------------------+
+| Processes:                                                                              |
+|    0   N/A  N/A    280058      C   python                                       1180MiB |
++-----------------------------------------------------------------------------------------+
+"""
+
+
+@pytest.mark.parametrize("content", [TREE, AS_XML])
+def test_a_report_is_one_moment(content: str) -> None:
+    assert sniffed(nvidia_smi, content) == 1
+    assert by_rank(content) == MEASURES
+    assert all(
+        one.time is not None and one.time.tolist() == [1677905777.0] for one in points(batches(nvidia_smi, content))
+    )
+
+
+@pytest.mark.parametrize("content", [TREE, AS_XML])
+def test_reports_one_after_another_are_moments(content: str) -> None:
+    twice = content + content.replace("04:56:17", "04:56:18")
+    assert by_rank(twice) == {key: values * 2 for key, values in MEASURES.items()}
+    assert points(batches(nvidia_smi, twice))[0].time.tolist() == [1677905777.0, 1677905778.0]  # type: ignore[union-attr]
+
+
+def test_the_table_of_the_bare_command() -> None:
+    text = WINDOW.format(second=1) + WINDOW.format(second=3)
+    assert sniffed(nvidia_smi, text) == 1
+    found = by_rank(text)
+    assert found["utilization.gpu [%]", 0] == [91, 93]
+    assert found["power.draw [W]", 0] == [118, 118]
+    assert found["memory.used [MiB]", 1] == [100, 100]
+    assert ("utilization.gpu [%]", 1) not in found
+    assert ("power.draw [W]", 1) not in found
+    assert facts(nvidia_smi, text)["1.Product Name"] == "NVIDIA GeForce RTX 4090"
+
+
+def test_a_training_that_prints_a_table_on_its_way_is_not_its_own() -> None:
+    assert sniffed(nvidia_smi, WINDOW.format(second=1) + "step:1/20 train_loss:3.1\n" * 20) == 0
+
+
+@pytest.mark.parametrize("content", [TREE, AS_XML, WINDOW.format(second=1)])
+def test_every_beginning_gives_a_beginning(content: str) -> None:
+    whole = by_rank(content)
+    for end in range(0, len(content), 7):
+        for key, values in (
+            by_rank(content[:end]).items() if nvidia_smi.sniff(content[:end].encode(), Path("x")) else ()
+        ):
+            assert whole[key][: len(values)] == values
+
+
+def test_the_memory_of_processes_adds_up_by_gpu() -> None:
+    text = """timestamp, gpu_uuid, pid, process_name, used_gpu_memory [MiB]
+2026/01/03 16:04:27.514, GPU-1, 10, python, 100 MiB
+2026/01/03 16:04:27.514, GPU-2, 11, python, 200 MiB
+2026/01/03 16:04:27.515, GPU-1, 12, python, 50 MiB
+2026/01/03 16:04:28.514, GPU-1, 10, python, 101 MiB
+"""
+    assert sniffed(nvidia_smi, text) > 0.9
+    assert by_rank(text) == {("used_gpu_memory [MiB]", 0): [150, 101], ("used_gpu_memory [MiB]", 1): [200]}

@@ -56,6 +56,9 @@ EXPECTED = {
     "profile/idle_share": [0.3, 0.3, 28 / 98],
     "comm_share": [0.2, 0.2, 20 / 98],
     "comm_time": [30e-6] * 3,
+    "profile/data_share": [0.0] * 3,
+    "profile/host_share": [0.2, 0.2, 20 / 98],
+    "profile/comm_overlap": [1 / 3] * 3,
 }
 
 
@@ -127,6 +130,32 @@ def test_a_trace_without_steps_is_one_window() -> None:
     found = rows(torch_profiler, trace([one for one in step(1, 0.0) if "ProfilerStep" not in one["name"]]))
     assert "step_time" not in found
     assert found["gpu/utilization"] == [(None, 1.0)]
+
+
+@pytest.mark.parametrize("name", ["step {}", "train_step#{}", "iteration_{}"])
+def test_annotations_of_the_user_are_steps(name: str) -> None:
+    own = [{**one, "name": one["name"].replace("ProfilerStep#", "s:")} for one in THREE]
+    marks = [event("user_annotation", name.format(10 + at), 1000.0 + 100 * at, 98) for at in range(3)]
+    assert close(values(trace(own + marks)), EXPECTED)
+
+
+def test_else_the_ends_of_the_optimizers_steps() -> None:
+    own = [one for one in THREE if "ProfilerStep" not in one["name"]]
+    ends = [event("user_annotation", "Optimizer.step#AdamW.step", 990.0 + 100 * at, 10) for at in range(4)]
+    found = values(trace(own + ends))
+    assert found["step_time"] == pytest.approx([100e-6] * 3)
+    assert found["gpu/utilization"] == pytest.approx([0.7] * 3)
+    assert rows(torch_profiler, trace(own + ends))["step_time"][0][0] is None
+
+
+def test_times_that_are_no_numbers_count_for_nothing() -> None:
+    broken = [event("kernel", "k", 1000.0, 5) | {"ts": "soon"}, event("cpu_op", "x", 1000.0, 5) | {"dur": "long"}]
+    assert close(values(trace(THREE + broken)), EXPECTED)
+
+
+def test_loading_that_the_gpu_waits_for() -> None:
+    wait = event("user_annotation", "enumerate(DataLoader)#x", 1070.0, 20)
+    assert values(trace([*step(10, 1000.0), wait]))["profile/data_share"] == [pytest.approx(20 / 98)]
 
 
 def test_a_trace_of_the_host_alone() -> None:

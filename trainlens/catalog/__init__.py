@@ -80,7 +80,7 @@ UNITS: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), ("s", 1.0)),
     **dict.fromkeys(("ms", "msec", "milliseconds"), ("s", 1e-3)),
     "us": ("s", 1e-6), "ns": ("s", 1e-9), "min": ("s", 60.0), "minutes": ("s", 60.0), "hours": ("s", 3600.0),
-    "bytes": ("bytes", 1.0), "w": ("W", 1.0), "watts": ("W", 1.0), "mw": ("W", 1e-3),
+    "bytes": ("bytes", 1.0), "w": ("W", 1.0), "watts": ("W", 1.0), "mw": ("W", 1e-3), "mhz": ("MHz", 1.0),
     # Trainers divide by 1024, whichever way they spell it: torch.cuda.memory_allocated() / 1024**2 is printed as "MB".
     **{name: ("bytes", 1024.0 ** (at // 2 + 1)) for at, name in enumerate(_BYTES)},
     "megabytes": ("bytes", 1e6), "gigabytes": ("bytes", 1e9),  # spelt out, by MLflow among others: of 1000
@@ -113,6 +113,8 @@ class _Name:
         return "".join(self.words)
 
 
+_DCGM = re.compile(r"^DCGM_FI_(?:DEV|PROF)_")  # "dev" is the device there
+_IN_MIB = 100, 2e6  # no GPU at work holds so few bytes; GiB are below, and stay open
 _RESETS = 0.05  # part of a clock's rows at which it may begin anew
 
 
@@ -122,7 +124,7 @@ def _letters(tag: str) -> str:
 
 def _read(tag: str, written: str = "") -> _Name:
     """`written` is the unit that stands beside the values; the one in the name goes before it."""
-    text, unit = split_rank(tag)[0].strip(), None
+    text, unit = _DCGM.sub("", split_rank(tag)[0].strip()), None
     if (bracket := _BRACKET.search(text)) and bracket[1].lower() in UNITS:
         text, unit = text[: bracket.start()], UNITS[bracket[1].lower()]
     words = [word.lower() for word in _WORD.findall(_CAMEL.sub(" ", text))]
@@ -208,14 +210,19 @@ def runs_on(tag: str) -> bool:
 def settle(about: Metric, tag: str, value: Floats, claimed: frozenset[str] = frozenset()) -> Metric:
     """The metric that its values betray where the name leaves it open; `claimed` are names of other tags.
 
-    A share of 37 is a percentage; a "time" in milliseconds that often goes back is that of one step and no clock.
+    A share of 37 is a percentage; the memory of a GPU is no 30,000 bytes but MiB; a "time" in milliseconds that often
+    goes back is that of one step and no clock.
     """
     if about.role == "clock" and about.scale < 1.0 and "step_time" not in claimed and _read(tag).key == "time":
         backs = np.diff(value[np.isfinite(value)]) < 0
         return replace(_BY_NAME["step_time"], scale=about.scale) if len(backs) and backs.mean() > _RESETS else about
-    if about.unit != "share" or about.scale != 1.0 or _read(tag).unit:
+    if about.unit not in ("share", "bytes") or about.scale != 1.0 or _read(tag).unit:
         return about
     finite = value[np.isfinite(value) & (value >= 0)]
+    if about.unit == "bytes":
+        of_gpu = about.name in ("gpu/memory_used", "gpu/memory_total") and "byte" not in tag.lower()
+        least, most = _IN_MIB
+        return replace(about, scale=1024.0**2) if of_gpu and len(finite) and least < np.max(finite) < most else about
     return replace(about, scale=0.01) if len(finite) and np.median(finite) > 1.5 else about
 
 
@@ -229,6 +236,10 @@ def _lookup(name: _Name, beside: frozenset[str]) -> tuple[Metric, int]:
     if key in CLOCKS:
         return Metric(tag, "s", "none", "clock", "other", name.unit[1] if name.unit else 1.0), 0
     about, place = _aliases(name.split).get(key, (None, 0))
+    if about is None and name.words[:1] and name.words[0] in _DEVICES:  # of a list of devices
+        about, place = _aliases(name.split).get(key.removeprefix(name.words[0]), (None, 0))
+        if about is not None and about.panel != "resources" and about.role != "utilization":
+            about = None
     if about is None or (about.unit == "bytes" and not name.unit and key == "memory"):
         return guess(tag, frozenset(name.words), name.split == "eval", name.unit), 99
     if about.role == "memory" and name.unit and about.name != "gpu/memory_total":
@@ -242,6 +253,7 @@ def _lookup(name: _Name, beside: frozenset[str]) -> tuple[Metric, int]:
     return about, place
 
 
+_DEVICES = frozenset(("gpu", "gpus", "device", "devices", "card", "cards", "accelerators"))
 _SUMMARIES = ("runtime", "samplespersecond", "stepspersecond")  # of the row that closes a run of the HF trainer
 
 

@@ -102,7 +102,9 @@ TABLE: tuple[tuple[Metric, str], ...] = (
     (
         Metric("gpu/utilization", "share", "higher", "utilization", "efficiency"),
         "gpuutilization gpuutil utilizationgpu gpugpu systemgpugpu systemgpu util gpusutil gpuusage "
-        "systemgpuutilization systemgpuutilizationpercentage sysgpugpuutilization gpusm sm swanlabgpu",
+        "systemgpuutilization systemgpuutilizationpercentage sysgpugpuutilization gpusm sm swanlabgpu "
+        "gputl gpuuse gfxactivity usagegfxactivity grengineactive gract nvidiasmiutilizationgpuratio utilpct "
+        "utilization",
     ),
     (
         Metric("gpu/memory_used", "bytes", "none", "memory", "resources"),
@@ -112,11 +114,14 @@ TABLE: tuple[tuple[Metric, str], ...] = (
         "gpumemory gpumemoryallocated peakmem peakmemory memorymaxactive memorymaxreserved "
         "memmaxreserved peakmemallocated systempeakmemallocated systemgpumemoryallocatedbytes "
         "systemgpumemoryused systemgpumemoryusage memory memoryreserved memreserved reserved "
-        "maxmemoryallocated fb perfmaxmemoryallocated swanlabgpumemvalue gpuallocatedmemory",
+        "maxmemoryallocated fb perfmaxmemoryallocated swanlabgpumemvalue gpuallocatedmemory "
+        "usedgpumemory usedmemory fbusd fbused vramtotalusedmemoryb usedvram memusageusedvram vramused "
+        "nvidiasmimemoryused",
     ),
     (
         Metric("gpu/memory_total", "bytes", "none", "memory", "resources"),
-        "memorytotal gpumemorytotal memtotal gpumemtotal gpusmemtotal gpusmemorytotal gputotalmemory",
+        "memorytotal gpumemorytotal memtotal gpumemtotal gpusmemtotal gpusmemorytotal gputotalmemory "
+        "fbttl fbtotal totalvram memusagetotalvram vramtotalmemoryb vramtotal nvidiasmimemorytotal",
     ),
     (
         Metric("gpu/memory_share", "share", "none", "memory", "resources"),
@@ -127,17 +132,27 @@ TABLE: tuple[tuple[Metric, str], ...] = (
     (
         Metric("gpu/memory_bandwidth", "share", "none", "utilization", "resources"),
         "utilizationmemory memutil gpumemorybandwidth systemgpumemorybandwidth systemgpumemory dramactive "
-        "swanlabgpumemtime",
+        "swanlabgpumemtime drama mcutl memcopyutil umcactivity usageumcactivity",
     ),
     (
         Metric("gpu/power", "W", "none", "power", "resources"),
         "powerdraw gpupower power gpuspower gpupowerdraw systemgpupower systemgpupowerwatts "
-        "systemgpupowerusagewatts pwr powerdrawinstant powerdrawaverage systemgpupowerusage swanlabgpupower",
+        "systemgpupowerusagewatts pwr powerdrawinstant powerdrawaverage systemgpupowerusage swanlabgpupower "
+        "powerusage averagegraphicspackagepower currentsocketgraphicspackagepower socketpower powersocketpower "
+        "currentsocketpower powercurrentsocketpower averagesocketpower nvidiasmipowerdraw",
     ),
     (
         Metric("gpu/temperature", "°C", "none", "temperature", "resources"),
         "temperaturegpu gputemperature gputemp temp gpustemp gpustempc gpustemperature "
-        "systemgputemp systemgputemperature gtemp tempc swanlabgputemp",
+        "systemgputemp systemgputemperature gtemp tempc swanlabgputemp "
+        "tmptr temperaturesensoredgec temperaturesensorjunctionc temperaturehotspot temperatureedge hotspot "
+        "nvidiasmitemperaturegpu",
+    ),
+    (
+        Metric("gpu/sm_clock", "MHz", "none", "other", "resources"),
+        "smclock gpusmclock clockssm clockscurrentsm pclk smclk systemgpusmclock gpuclock clocksm gpuclk sclk "
+        "sclkclock sclkclockspeed gfxclk gfxclock gfx0clk clocksgraphics clockscurrentgraphics clocksgr "
+        "gpugraphicsclock graphicsclock clockgfx0clk nvidiasmiclockscurrentsm",
     ),
     (
         Metric("comm_share", "share", "lower", "other", "distributed"),
@@ -146,6 +161,9 @@ TABLE: tuple[tuple[Metric, str], ...] = (
     (Metric("profile/compute_share", "share", "higher", "other", "efficiency"), ""),
     (Metric("profile/memcpy_share", "share", "lower", "other", "efficiency"), ""),
     (Metric("profile/idle_share", "share", "lower", "other", "efficiency"), ""),
+    (Metric("profile/data_share", "share", "lower", "other", "efficiency"), ""),
+    (Metric("profile/host_share", "share", "lower", "other", "efficiency"), ""),
+    (Metric("profile/comm_overlap", "share", "higher", "other", "distributed"), ""),
     (Metric("comm_time", "s", "lower", "duration", "distributed"), "commtime communicationtime allreducetime timecomm"),
     (
         Metric("update_ratio", "", "none", "update-ratio", "stability"),

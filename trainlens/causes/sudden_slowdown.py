@@ -3,16 +3,18 @@
 A share of the lost time decides: what rose by at least half of what the step rose by is *supported*, less is *ruled
 out*. Checkpoints and evaluations are *supported* when most of the slow steps stand at one. A *straggling rank* takes
 4 % more than the median rank, which it did not before. *Clocks throttled*: power or clock fell by 5 % or more while the
-step took longer, or the temperature is above 85 °C.
+step took longer, or the temperature is above 85 °C; less power of a GPU that had less to do proves nothing.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from trainlens.causes._measure import Levels, levels, missing, ruled_out, step_times, supported, unmeasured
 from trainlens.causes._slow_steps import at_events, at_interval, slow_steps
 from trainlens.diagnosis import Evidence, Finding, Verdict
 from trainlens.figures import NBSP, number
-from trainlens.model import Run
+from trainlens.model import Run, Series
 
 EXPLAINS = ("slowdown", "periodic-stall", "slow-step")
 
@@ -130,15 +132,17 @@ def clocks(finding: Finding, run: Run) -> Verdict:
     clock = next(
         (series for series in run.series if "clock" in series.metric.lower() and "sm" in series.metric.lower()), None
     )
-    named = [(series, levels(series, finding, run)) for series in (clock, run.get("gpu/power"))]
+    drawn = [one for one in run.all("gpu/power") if not _idles(one.rank, finding, run)]
+    groups = [run.all(clock.metric) if clock is not None else (), drawn]
+    known = [lowest for group in groups if (lowest := _lowest(group, finding, run)) is not None]
     heat = levels(run.get("gpu/temperature"), finding, run)
-    known = [(series, found) for series, found in named if series is not None and found is not None]
     if not known and heat is None:
         return missing(cause, "GPU clock, power or temperature", "SM clock, power and temperature of each GPU")
     hot = f"; the GPU is at {number(heat.during)}{NBSP}°C" if heat is not None else ""
     for series, found in known:
         if found.ratio < 1 - _CLOCK_FALL:
-            told = f"{series.metric} fell {found.told(series.about.unit)}{hot}."
+            where = f" on rank {series.rank}" if series.rank >= 0 and len(run.all(series.metric)) > 1 else ""
+            told = f"{series.metric} fell {found.told(series.about.unit)}{where}{hot}."
             return supported(cause, told, "Check cooling and power limits of that GPU", found.evidence(series, finding))
     if not known and heat is not None and heat.during > _HOT and heat.during > heat.before + 3:
         told = f"gpu/temperature went {heat.told('°C')} (limit {number(_HOT)}{NBSP}°C)."
@@ -152,6 +156,19 @@ def clocks(finding: Finding, run: Run) -> Verdict:
             cause, f"{series.metric} went {found.told(series.about.unit)}{hot}.", found.evidence(series, finding)
         )
     return unmeasured(cause, f"only the temperature is in the logs{hot}. Log SM clock and power to know.")
+
+
+def _lowest(group: Sequence[Series], finding: Finding, run: Run) -> tuple[Series, Levels] | None:
+    """Of several ranks the one that fell most."""
+    known = [(one, found) for one in group if (found := levels(one, finding, run)) is not None]
+    return min(known, key=lambda pair: pair[1].ratio, default=None)
+
+
+def _idles(rank: int, finding: Finding, run: Run) -> bool:
+    """Whether a GPU had less to do: then it draws less power for that."""
+    busy = next((one for one in run.all("gpu/utilization") if one.rank == rank), None)
+    found = levels(busy, finding, run)
+    return found is not None and found.ratio < 1 - _CLOCK_FALL
 
 
 def work(finding: Finding, run: Run) -> Verdict:

@@ -145,7 +145,8 @@ def pairs(text: str, start: int = 0) -> Iterator[Field]:
         sign = found.start()
         key = _key(text[max(before, sign - 80) : sign], text[sign] == "=")
         before = found.end()
-        if not key or (found[1] and text[before] not in "),") or (found[2] and text[before] != "]"):
+        following = text[before : before + 1]  # "" where the line breaks off
+        if not key or (found[1] and following not in (")", ",")) or (found[2] and following != "]"):
             continue
         unit, total = found[4], int(found[5] or 0)
         if found[6] and total and not is_step(key):  # 9842/10000 (98%): the share says it

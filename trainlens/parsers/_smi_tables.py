@@ -20,7 +20,7 @@ Kind = Literal["query", "dmon", "pmon"]
 _FIELD = re.compile(r"^([a-z0-9_]+(?:\.[a-z0-9_]+)*)(?: \[([^\]]+)\])?$")
 _KNOWN = re.compile(
     r"^(?:(?:utilization|memory|temperature|power|clocks|fan|ecc|pcie|pci|encoder|decoder|enforced)\.\w"
-    r"|clocks_(?:throttle|event)_reasons\.|index$|gpu_(?:name|uuid|bus_id|serial)$)"
+    r"|clocks_(?:throttle|event)_reasons\.|index$|gpu_(?:name|uuid|bus_id|serial)$|used_(?:gpu_)?memory)"
 )
 _NONE = frozenset(("", "-", "n/a", "[n/a]", "[not supported]", "not supported", "[not found]", "[unknown error]",
                    "[insufficient permissions]", "[gpu requires reset]"))  # fmt: skip
@@ -29,7 +29,9 @@ _GPU = ("index", "gpu", "gpu_id")  # numbers of a device
 _IDENTITY = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "pci.bus", "serial", "gpu_serial")  # its name, unnumbered
 _STATED = ("name", "gpu_name", "driver_version", "vbios_version")
 # A process is no measure; nor is the state of performance, a word such as P0.
-_LEFT_OUT = frozenset(("pid", "type", "command", "count", "pstate", "minor_number", "timestamp", "date", "time"))
+_LEFT_OUT = frozenset(
+    ("pid", "type", "command", "count", "process_name", "pstate", "minor_number", "timestamp", "date", "time")
+)
 _PRINTED_UNITS = frozenset(("W", "%", "MB"))  # those that give a measure its scale
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
 
@@ -116,7 +118,9 @@ def samples(form: Form, rows: Sequence[Sequence[str]], lines: Iterable[int], ran
         elif name not in _LEFT_OUT and name not in _GPU and name not in _IDENTITY:
             cells = {cell: number(cell) for cell in set(columns[at])}
             found.measures[form.tag(at)] = np.array([cells[cell] for cell in columns[at]], np.float64)
-    return _by_device(found, columns[bare.index("pid")]) if form.kind == "pmon" and rows else found
+    if "pid" in bare and rows:
+        return _by_device(found, _sampled(form, bare, columns, found))
+    return found
 
 
 def _ranks(bare: list[str], columns: list[tuple[str, ...]], ranks: dict[str, int], rows: int) -> Ints:
@@ -140,25 +144,34 @@ def _times(bare: list[str], columns: list[tuple[str, ...]], rows: int) -> Floats
     return np.array([np.nan if (at := clock(stamp)) is None else at for stamp in stamps], np.float64)
 
 
-def _by_device(found: Samples, pids: Sequence[str]) -> Samples:
-    """The processes of one device and sample as one row: shares and memory add up."""
-    sample, seen = 0, set[tuple[int, str]]()
+def _sampled(form: Form, bare: list[str], columns: list[tuple[str, ...]], found: Samples) -> Ints:
+    """Numbers of the samples that rows of processes are of: a new one where the devices or the processes begin anew."""
+    pids = columns[bare.index("pid")]
+    stamps = columns[bare.index("timestamp")] if form.kind == "query" and "timestamp" in bare else ("",) * len(pids)
+    sample, seen, last, before = 0, set[tuple[int, str]](), -1, stamps[0]
     group = np.empty(len(pids), np.int64)
-    last = -1
-    for at, (rank, pid) in enumerate(zip(found.rank.tolist(), pids, strict=True)):
-        if rank < last or (rank, pid) in seen:
+    for at, (rank, pid, stamp) in enumerate(zip(found.rank.tolist(), pids, stamps, strict=True)):
+        if (rank < last and not stamp) or (rank, pid) in seen or (stamp and _second(stamp) != _second(before)):
             sample += 1
             seen.clear()
         seen.add((rank, pid))
-        group[at], last = sample, rank
-    first = np.flatnonzero(np.r_[True, (np.diff(group) != 0) | (np.diff(found.rank) != 0)])
-    known = {tag: np.isfinite(column) for tag, column in found.measures.items()}
-    sums = {
-        tag: np.where(
-            np.add.reduceat(known[tag].astype(np.int64), first) > 0,
-            np.add.reduceat(np.where(known[tag], column, 0.0), first),
-            np.nan,
-        )
-        for tag, column in found.measures.items()
-    }
-    return Samples(found.rank[first], found.time[first], found.line[first], sums, found.stated)
+        group[at], last, before = sample, rank, stamp
+    return group
+
+
+def _second(stamp: str) -> str:
+    return stamp.partition(".")[0]
+
+
+def _by_device(found: Samples, group: Ints) -> Samples:
+    """The processes of one device and sample as one row: shares and memory add up."""
+    order = np.lexsort((found.rank, group))
+    group, rank = group[order], found.rank[order]
+    first = np.flatnonzero(np.r_[True, (np.diff(group) != 0) | (np.diff(rank) != 0)])
+    sums = {}
+    for tag, column in found.measures.items():
+        known = np.isfinite(column[order])
+        total = np.add.reduceat(np.where(known, column[order], 0.0), first)
+        sums[tag] = np.where(np.add.reduceat(known.astype(np.int64), first) > 0, total, np.nan)
+    kept = order[first]
+    return Samples(found.rank[kept], found.time[kept], found.line[kept], sums, found.stated)

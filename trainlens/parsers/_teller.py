@@ -11,7 +11,7 @@ import polars as pl
 
 from trainlens import catalog
 from trainlens.model import Batch, Event, Fact, Floats, Ints, Note, Place
-from trainlens.parsers import _columns, _epochs, _lists, _texts
+from trainlens.parsers import _columns, _epochs, _lists, _lists_of_devices, _texts
 from trainlens.parsers._columns import Axes, Labels, Mask
 from trainlens.parsers._tables import Table
 
@@ -43,6 +43,7 @@ class Teller:
     lists: dict[str, int] = field(default_factory=dict)  # lists of numbers that were left out
     unreadable: dict[str, int] = field(default_factory=dict)  # texts in columns that mostly hold numbers
     seen: bool = False  # a row with a step has come by
+    hosts: list[str] = field(default_factory=list)  # of rows that are each one device's
 
     def tell(self, table: Table) -> Iterator[Batch]:
         """The batches of the next table."""
@@ -57,7 +58,7 @@ class Teller:
         yield from self._steps_of_texts(columns, present, texts)
         self.names |= dict.fromkeys(columns)
         self.texts |= dict.fromkeys(texts)
-        chosen = self._axes(columns)
+        chosen = _lists_of_devices.numbered(columns, present, texts, self._axes(columns), self.hosts)
         time = _texts.clock(texts[chosen.time]) if chosen.time in texts and chosen.time else None
         labels = {
             name: _labels(texts[name]) for name in (chosen.run, chosen.split, chosen.tag) if name and name in texts
@@ -85,13 +86,13 @@ class Teller:
         )
         if time is None and chosen.time in columns and chosen.time:
             time = _columns.unix_seconds(columns[chosen.time], present.get(chosen.time))
-        yield from _lists.of_devices(table, step, time)
+        yield from _lists_of_devices.points(table, step, time, self.hosts)
 
     def state(self) -> dict[str, object]:
         """What the rows that are yet to come need, for a checkpoint."""
         kept = (
             "step", "per_epoch", "names", "texts", "totals", "units", "widths", "epochs", "batches", "unreadable",
-            "seen",
+            "seen", "hosts",
         )  # fmt: skip
         return {name: copy.copy(getattr(self, name)) for name in kept}
 

@@ -5,7 +5,8 @@ they have no number, those named "step" or "iteration", counted from 0; without 
 each step and GPU is told what a PyTorch trace tells: its length, the part the GPU was busy (gpu/utilization), and how
 its time divides into kernels that compute (profile/compute_share), collectives that nothing hides (comm_share), copies
 that nothing hides (profile/memcpy_share) and nothing at all (profile/idle_share). Ranges named for a data loader make
-data_time. Where several GPUs were recorded, their numbers are ranks. The file is opened read-only.
+data_time. Where several GPUs were recorded, their numbers are ranks. The file is opened read-only. Recordings that were
+not exported (.nsys-rep, .qdrep, .ncu-rep) are refused, with the command that exports them.
 
 The schema: https://docs.nvidia.com/nsight-systems/UserGuide/index.html#sqlite-schema-reference.
 """
@@ -39,8 +40,19 @@ _LOADING = re.compile(
 Columns = dict[str, frozenset[str]]
 
 
+# What the tools of NVIDIA write in formats of their own, and how each is exported.
+_OWN_FORMATS = {
+    ".nsys-rep": "nsys export --type sqlite",
+    ".qdrep": "nsys export --type sqlite",
+    ".qdstrm": "nsys export --type sqlite",
+    ".ncu-rep": "ncu --import FILE --csv --page raw",
+}
+
+
 def sniff(head: bytes, path: Path) -> float:
-    """How sure it is that this database is an export of Nsight Systems: its tables are looked up."""
+    """How sure it is that this is of Nsight: a database by its tables, a recording by its ending and its bytes."""
+    if path.suffix.lower() in _OWN_FORMATS:
+        return 0.9 if b"\0" in head else 0.0
     if not head.startswith(_sqlite.MAGIC):
         return 0.0
     tables = _sqlite.columns(path)
@@ -49,6 +61,9 @@ def sniff(head: bytes, path: Path) -> float:
 
 def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:  # noqa: ARG001  written as a whole
     """Points of each step and GPU, the names of the GPUs as facts; InputError when the database cannot be read."""
+    if (export := _OWN_FORMATS.get(source.path.suffix.lower())) is not None:
+        what = f"is a recording in NVIDIA's own format ({source.path.suffix}), which only its tools read"
+        raise InputError(what, where=source.name, hint=f"Export it with `{export}` and name what that writes")
     tables = _sqlite.columns(source.path)
     try:
         with _sqlite.connected(source.path) as database:
@@ -110,9 +125,10 @@ def _ranges(database: sqlite3.Connection, tables: Columns) -> Windows:
     """Steps and loading of data among the NVTX ranges."""
     found = Windows()
     columns = tables.get(_RANGES, frozenset())
-    if not columns >= {"start", "end", "text"}:
+    named = [column for column in ("text", "textId") if column in columns]
+    if not columns >= {"start", "end"} or not named:
         return found
-    text = "COALESCE(n.text, s.value)" if "textId" in columns else "n.text"
+    text = {"text": "n.text", "textId": "s.value"}[named[0]] if len(named) == 1 else "COALESCE(n.text, s.value)"
     join = "LEFT JOIN StringIds s ON n.textId = s.id" if "textId" in columns else ""
     rows = database.execute(
         f"SELECT {text}, n.start, n.end FROM {_RANGES} n {join} WHERE n.end > n.start ORDER BY n.start"

@@ -1,11 +1,12 @@
-"""What nvidia-smi logs of GPUs: CSV queries, the samples that `dmon` and `pmon` print, and the report of `-q`.
+"""What nvidia-smi logs of GPUs: CSV queries, the samples of `dmon` and `pmon`, the reports of `-q` and its tables.
 
 A CSV query (`--query-gpu=timestamp,index,utilization.gpu,memory.used --format=csv -l 1`) names its columns in a header
 with units, and repeats the units in the cells; `dmon` and `pmon` print two header lines again and again, and "-" where
 a device cannot tell. The number of a GPU counts as a rank; where only its name or bus is logged, GPUs are numbered as
 they come. Rows have a clock at most and no steps: each is the next sample. Time is that of the machine, read as UTC.
-A query printed without its header cannot be known and is not read. Windows PowerShell writes UTF-16. The report is one
-moment: what it says of each GPU's memory errors, limits and throttling are facts.
+A query printed without its header cannot be known and is not read. Windows PowerShell writes UTF-16. A report (text,
+XML or the boxed table) is one moment, or as many as were appended: its measures have the names of a query, and what it
+says of each GPU's memory errors, limits and throttling are facts. The processes of a GPU add up.
 
 The formats: https://docs.nvidia.com/deploy/nvidia-smi.
 """
@@ -33,9 +34,10 @@ READS_TEXT = True
 
 def sniff(head: bytes, path: Path) -> float:  # noqa: ARG001  its header is enough
     """How sure it is that nvidia-smi wrote this."""
-    lines = [line for line in head_text(head).split("\n") if line.strip()][:20]
-    if lines and lines[0].strip() == _smi_report.BANNER:
+    text = head_text(head)
+    if _smi_report.is_report(text):
         return 1.0
+    lines = [line for line in text.split("\n") if line.strip()][:20]
     for line, below in pairwise([*lines, ""]):
         if query_header(line) or monitor_header(line, below):
             return 0.97
@@ -46,8 +48,8 @@ def sniff(head: bytes, path: Path) -> float:  # noqa: ARG001  its header is enou
 
 def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:
     """Points of all measures by GPU, facts of its name and driver, notes of rows that do not fit."""
-    if _smi_report.BANNER.encode() in source.head(200):
-        yield from _smi_report.facts(source)
+    if _smi_report.is_report(head_text(source.head())):
+        yield from _smi_report.batches(source)
         return
     state = cast(Mapping[str, Any], since.state) if since else {}
     table = _Table(source.name)

@@ -3,9 +3,11 @@
 Of each profiled step (ProfilerStep#N, from its begin to that of the next) is told how long it took, how long loading
 of data took in it (enumerate(DataLoader)), which part the GPU was busy (gpu/utilization), and how its time divides:
 kernels that compute (profile/compute_share), collectives that nothing hides (comm_share), copies that nothing hides
-(profile/memcpy_share), and nothing at all (profile/idle_share); the four add up to 1. `comm_time` is that of all
-collectives, hidden or not. Kernels run behind the host, so that a share belongs to the step in which it ran. A trace
-without steps is one window. The rank is the one that the trace names.
+(profile/memcpy_share), and nothing at all (profile/idle_share); the four add up to 1. Parts of the idle share are told
+too: the host loaded data (profile/data_share), or worked on something else (profile/host_share). `comm_time` is that of
+all collectives, hidden or not, `profile/comm_overlap` the part that computation hid. Kernels run behind the host, so
+that a share belongs to the step in which it ran. Without ProfilerStep the user's own annotations count ("step 12"),
+else the ends of the optimizer's steps; a trace without any is one window. The rank is the one that the trace names.
 
 Files of any size are read in bounded memory. Names of users and hosts in a trace are not taken over.
 

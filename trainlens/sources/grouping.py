@@ -40,6 +40,12 @@ _NEUTRAL = re.compile(
     r"trainer|output|results|plots|swanlog|console|aux)$"
 )
 _NUMBERED = re.compile(r"version_\d+$|run-\d{8}_\d{6}-|offline-run-")  # Lightning, W&B: of several each is a run
+# What only tells of machines is no run; its directory is of the run above it, or of the one that all nodes share.
+MACHINES = frozenset(("nvidia-smi", "dcgm", "amd-smi", "gpustat", "torch-memory", "kernel-log"))
+_OF_MACHINES = re.compile(
+    r"(?:(?:node|host|worker|server|machine)[-_.]?\w*|.*(?:gpu|smi|nvidia|dcgm|rocm|dmon|system|hardware|monitor|telemetry)"
+    r".*|dmesg|kernel)$"
+)
 _TRACKED = re.compile(r"run-\d{8}_\d{6}-")  # SwanLab: below "logs" a directory for each curve
 _WANDB = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-([\w.-]+)$")
 _SNAPSHOT = re.compile(r"(?:.*__)?(checkpoint|ckpt|step|global_step)[-_]?\d+$", re.I)
@@ -143,6 +149,8 @@ class _Tree:
         if _SNAPSHOT.match(name) or self._below[directory] <= _NO_LOGS:
             return ""
         above, own = directory[:-1], self._below[directory]
+        if own <= MACHINES and (self._own.get(above, set()) - MACHINES or _OF_MACHINES.match(name)):
+            return ""
         beside = [other for other in self._children[above] - {above, directory} if self._below[other] & own]
         shared = bool(self._own.get(above, set()) & own)
         stem, _, last = name.rpartition("_")

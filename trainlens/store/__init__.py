@@ -195,7 +195,7 @@ class Builder:
             path=self.path,
             series=judged.series,
             sources=tuple(reading.report() for _, reading in readings),
-            events=tuple(sorted([*events, *judged.events], key=_event_order)),
+            events=tuple(sorted(judged.events, key=_event_order)),
             facts=(*facts, *judged.facts),
             notes=judged.notes,
             attempts=judged.attempts,

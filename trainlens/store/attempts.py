@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from trainlens.store.stitch import JITTER, Column, Shorts, cuts, forward_clock, 
 
 # In event files and other binary formats the origin of a point is a byte, elsewhere a line.
 BYTES = frozenset(("tfevents", "tensorboard", "wandb", "swanlab-records", "nsys"))
-# What is written beside the training, by others and for a while: such a file tells of no attempt.
-BESIDE = frozenset(("lm-eval", "nvidia-smi", "torch-profiler", "nsys"))
 
 
 @dataclass(frozen=True)
@@ -26,9 +24,12 @@ class Numbers:
     at: Ints  # positions in the densest column
     origin: Ints | None  # of these positions
     step: Ints | None  # the densest column's own
+    placed: dict[int, Shorts] = field(default_factory=dict)  # by the identity of steps that a clock gave
 
     def of(self, column: Column) -> Shorts | int:
         """The attempt of each point of a column of that file."""
+        if (given := self.placed.get(id(column.step))) is not None:
+            return given
         if not len(self.at):
             return self.first
         if column.step is self.step:
@@ -50,9 +51,9 @@ def numbered(files: Sequence[File], events: Sequence[Event]) -> dict[int, Number
         known[file.index] = np.union1d(at, _stated(densest, file, events)).astype(np.int64), densest
     offset, numbers = 0, dict[int, Numbers]()
     for file in files:
-        if file.format in BESIDE:
+        if file.aside:
             numbers[file.index] = Numbers(0, np.empty(0, np.int64), None, known[file.index][1].step)
-    training = [file for file in files if file.format not in BESIDE]
+    training = [file for file in files if not file.aside]
     for session in sorted({file.session for file in training}):
         members = [file for file in training if file.session == session]
         for file in members:
@@ -85,7 +86,7 @@ def attempts(files: Sequence[File], numbers: dict[int, Numbers]) -> tuple[list[A
     """The attempts in turn, and what each did again."""
     best: dict[int, tuple[int, Attempt]] = {}
     for file in files:
-        if file.same_as is not None or file.format in BESIDE:
+        if file.same_as is not None or file.aside:
             continue
         densest, number = file.densest(), numbers[file.index]
         steps = _counted(densest)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainlens.model import NO_RANK, Floats, Ints
+from trainlens.store import machines
 from trainlens.store.stitch import Column
 
 Key = tuple[str, int]  # tag without its rank, rank
@@ -34,6 +35,7 @@ class File:
     session: int = 0
     beside: int = 0  # number among files that were written at the same time under the same tags
     group: int = 0  # runs that lie in one directory by accident
+    aside: bool = False  # tells of no attempt: what others than the training wrote beside it
     _ends: tuple[float, float] | None = field(default=None, repr=False)
 
     @property
@@ -64,6 +66,40 @@ def shared(one: File, other: File) -> Key | None:
 
 def relate(files: Sequence[File]) -> list[File]:
     """Sort the files into sessions, in their order; says of each how it stands to the others (fields of File)."""
+    watching = [file for file in files if machines.watches(file)]
+    seen = {file.index for file in watching}
+    training = [file for file in files if file.index not in seen]
+    for file in files:
+        file.aside = file.format in machines.BESIDE or (bool(training) and file.index in seen)
+    placed = _sessions(training)
+    spans: dict[int, tuple[float, float]] = {}
+    for file in placed:
+        if ends := file.times():
+            first, last = spans.get(file.group, ends)
+            spans[file.group] = min(first, ends[0]), max(last, ends[1])
+    return [*placed, *_of_machines(watching, spans)]
+
+
+def _of_machines(watching: Sequence[File], spans: Mapping[int, tuple[float, float]]) -> list[File]:
+    """Files of machines in the order of their times, each in the group of the run it was written beside."""
+    primary: list[File] = []
+    for file in sorted(watching, key=lambda file: (-file.points, file.index)):
+        file.same_as = next((other for other in primary if machines.repeats(file, other)), None)
+        if file.same_as is None:
+            file.group = machines.nearest(file, spans)
+            primary.append(file)
+        else:
+            file.group = file.same_as.group
+    for group in {file.group for file in primary}:
+        own = sorted((file for file in primary if file.group == group), key=lambda file: _natural(file.name))
+        order = machines.nodes(own)
+        for node in order:
+            node += [file for file in watching if any(file.same_as is other for other in node)]
+        machines.number_ranks(order)
+    return sorted(watching, key=lambda file: ((file.times() or (np.inf, 0.0))[0], _natural(file.name)))
+
+
+def _sessions(files: Sequence[File]) -> list[File]:
     primary: list[File] = []
     for file in sorted(files, key=lambda file: (-file.points, file.index)):
         file.same_as = next((other for other in primary if _tells_the_same(other, file)), None)

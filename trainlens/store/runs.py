@@ -13,6 +13,7 @@ from trainlens.catalog.mapping import Meaning
 from trainlens.catalog.mapping import told as told_metrics
 from trainlens.model import NO_RANK, Attempt, Event, Fact, Metric, Note, Series
 from trainlens.store.attempts import Numbers, attempts, numbered
+from trainlens.store.placing import OUTSIDE, Placing
 from trainlens.store.relate import ROUNDING, File, Key, agreed, common, disagreement, fuller, lacking
 from trainlens.store.stitch import Column
 from trainlens.store.stitcher import Line, Part, Stitcher, Told, names
@@ -41,11 +42,13 @@ def assemble(files: Sequence[File], events: Sequence[Event], meanings: Sequence[
     tellings = [disagreement(file.same_as, file) for file in files if file.same_as is not None]
     numbers = numbered(files, events)
     found, rollbacks, notes = attempts(files, numbers)
+    placing = Placing(files, numbers)
+    placing.columns()
     lines = _stitched(files, numbers, told)
     series, own_axis = _own_axis(_named(_without_equal_ranks(lines), meanings))
     facts = tuple(fact for one in series if (fact := _total_steps(one)))
-    notes += [*told.notes(), *own_axis, *(Note("disagreement", text) for text in tellings if text)]
-    return Judged(tuple(series), tuple(found), tuple(rollbacks), facts, tuple(notes))
+    notes += [*told.notes(), *placing.told, *own_axis, *(Note("disagreement", text) for text in tellings if text)]
+    return Judged(tuple(series), tuple(found), (*placing.events(events), *rollbacks), facts, tuple(notes))
 
 
 def _stitched(files: Sequence[File], numbers: Mapping[int, Numbers], told: Told) -> dict[Key, Line]:
@@ -108,6 +111,10 @@ def _named(lines: Sequence[tuple[int, Line]], meanings: Sequence[Meaning] = ()) 
             about[line.tag] = catalog.settle(about[line.tag], line.tag, line.value, claimed)
     series = [_series(line, rank, about[line.tag]) for rank, line in lines]
     series = [replace(one, about=_unjudged(one.about)) if _told_twice(one, series) else one for one in series]
+    series = [
+        replace(one, about=replace(_unjudged(one.about), panel="other")) if one.tag.startswith(OUTSIDE) else one
+        for one in series
+    ]
     return sorted(series, key=lambda one: (one.metric, one.tag, one.rank))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from trainlens import catalog
 from trainlens.model import Floats, Ints, Note
 from trainlens.store.attempts import Numbers
+from trainlens.store.placing import OUTSIDE
 from trainlens.store.relate import File
 from trainlens.store.stitch import (
     Column,
@@ -123,7 +124,7 @@ class Stitcher:
         value = _joined([column.value for column in columns])
         time, all_times = self._time(columns, way, key)
         origin = _joined([_or_unknown(column.origin, len(column.value)) for column in columns])
-        if way.positional:
+        if way.positional and not tag.startswith(OUTSIDE):  # those were told of when they were set apart
             self.told.stepless.append(tag)
         if way.wrapped:
             self.told.wrapped.append(tag)
