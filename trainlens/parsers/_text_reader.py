@@ -51,6 +51,7 @@ def read(source: Source, since: Checkpoint | None, *, pairs: bool = True, fast: 
         if not block.torn:
             end, following = block.end, block.line + block.count
     yield from reader.page.notes()
+    yield from reader.events.notes()
     if not source.compressed and encoding(source.head(4))[0] == "utf-8":
         yield Checkpoint(end, {**reader.state(), "line": following})
 
