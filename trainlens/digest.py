@@ -178,6 +178,7 @@ def _around(series: Series, first: int, last: int) -> Series | None:
 _ENDED_BADLY = frozenset((
     "killed", "preemption", "time-limit", "traceback", "out-of-memory", "host-out-of-memory", "disk-full",
     "segmentation-fault", "exit-code", "worker-killed", "nccl-timeout", "gpu-lost",
+    "nccl-error", "device-error", "node-failure",
 ))  # fmt: skip
 
 
