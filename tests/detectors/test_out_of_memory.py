@@ -44,8 +44,8 @@ def test_ranks_are_counted_and_the_line_quoted() -> None:
 NEWER = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 3 has a total capacity of 32.00 GiB "
     "of which 512.00 MiB is free. Process 7 has 2.00 GiB memory in use. Process 8 has 1.00 GiB memory in use. "
-    "Including non-PyTorch memory, this process has 28.50 GiB memory in use. Of the allocated memory 26.00 GiB is allocated by "
-    "PyTorch, and 1.50 GiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try"
+    "Including non-PyTorch memory, this process has 28.50 GiB memory in use. Of the allocated memory 26.00 GiB "
+    "is allocated by PyTorch, and 1.50 GiB is reserved by PyTorch but unallocated. If reserved but unallocated"
 )
 OLDER = (
     "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 16.00 GiB total capacity; 14.00 GiB already "

@@ -357,3 +357,35 @@ def test_a_log_goes_on_without_telling_twice() -> None:
     found = door.batches(key_value_text, first + "\nstep=2 loss=2.5\n", since=since)
     assert [batch for batch in found if isinstance(batch, Event)] == []
     assert door.table(found) == {"loss": [(2, 2.5)]}
+
+
+LONG = (
+    "step=1 loss=2.5\n"
+    + "".join(f"[rank{rank}]: {line}\n" for line in (TRACE + FRAME + "KeyError: 'x'").splitlines() for rank in range(3))
+    + "\nDuring handling of the above exception, another exception occurred:\n\n"
+    + TRACE
+    + FRAME
+    + "ValueError: y\nstep=2 loss=2.4\n2: ['Traceback (most recent call last):\\n', '  File \"/x.py\", line 2\\n', "
+    + "'TypeError: z\\n']\nstep=3 loss=2.3\nException ignored in: f\n"
+    + TRACE
+    + FRAME
+    + "OSError: q\nRoot Cause (first observed failure):\n[0]:\n  time      : 2025-04-01_08:33:18\n  host      : x\n"
+    "  rank      : 5 (local_rank: 1)\n  exitcode  : 1 (pid: 310608)\n" + "=" * 60 + "\nKilled\n"
+)
+
+
+@pytest.mark.parametrize("at", range(1, LONG.count("\n")))
+def test_reading_goes_on_from_any_line(at: int) -> None:
+    whole = told(LONG)
+    first = "".join(LONG.splitlines(keepends=True)[:at])
+    since = door.checkpoint(door.batches(key_value_text, first))
+    rest = [batch for batch in door.batches(key_value_text, LONG, since=since) if isinstance(batch, Event)]
+    assert [*told(first), *rest] == whole
+
+
+@pytest.mark.parametrize("end", range(0, len(LONG), 7))
+def test_a_log_that_is_cut_tells_no_more_than_the_whole(end: int) -> None:
+    known = [(event.kind, event.rank, event.place) for event in told(LONG)]
+    assert [(event.kind, event.rank, event.place) for event in told(LONG[:end])] in [
+        known[:count] for count in range(len(known) + 1)
+    ]
