@@ -142,8 +142,11 @@ def test_an_error_before_the_first_row_of_its_file_did_not_end_the_run() -> None
 
 
 def test_a_process_killed_without_a_word_points_to_the_kernel() -> None:
-    (found,) = findings("crash", run(("exit-code", "root cause: rank 3, exit code -9 (pid: 7)")))
-    assert "kernel" in found.actions[0]
+    for text in ("root cause: rank 3, exit code -9 (pid: 7)", "x exits with return code = -9", "exit code: 137"):
+        (found,) = findings("crash", run(("exit-code", text)))
+        assert "kernel" in found.actions[0]
+    (found,) = findings("crash", run(("exit-code", "x exits with return code = 1")))
+    assert "kernel" not in found.actions[0]
 
 
 def test_a_crash_is_told_inside_of_the_fault_of_a_gpu() -> None:

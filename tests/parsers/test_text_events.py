@@ -253,6 +253,7 @@ def test_a_traceback_that_says_more_is_that() -> None:
         ("--- Logging error ---\n{trace}BrokenPipeError: [Errno 32] Broken pipe\nCall stack:\n", []),
         ("{trace}SystemExit: 0\n", []),
         ("{trace}KeyboardInterrupt\n", ["traceback"]),
+        ("^C{trace}KeyboardInterrupt\n", ["traceback"]),
         ("{trace}json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)\n", ["traceback"]),
         ("{trace}pkg.errors.BadShard: shard 7\n", ["traceback"]),
         ("{trace}AssertionError\n", ["traceback"]),

@@ -56,7 +56,7 @@ _LAUNCHERS = ("killed", "exit-code", "worker-killed")
 _MOST_NAMED = 3  # other things said that are named
 _SEQUENCE = re.compile(r"SeqNum=(\d{1,18})")
 _TIMEOUT = re.compile(r"Timeout\(ms\)=(\d{1,12})")
-_KILLED = re.compile(r"exit ?code:? :? ?(?:-9|137)\b|\bKilled\b|SIGKILL")
+_KILLED = re.compile(r"(?:exit|return) ?code\W{0,4}(?:-9|137)\b|\bKilled\b|SIGKILL")
 _READ = "Read the quoted line in its place and mend its cause before restarting"
 
 
@@ -133,6 +133,10 @@ def _action(event: Event) -> str:
         return "Give the container more shared memory (/dev/shm), or use fewer workers of the data loader"
     if event.kind in ("killed", "exit-code") and _KILLED.search(event.text):
         return "Look into the kernel's log: memory of the host that ran out is what kills a process without a word"
+    if event.kind in _incidents.PLANNED:
+        return "Go on from the last checkpoint; save one when the scheduler's signal comes"
+    if event.kind == "node-failure":
+        return "Take the node out of the next job's list, and go on from the last checkpoint"
     if event.kind == "device-error":
         return "Run it again with CUDA_LAUNCH_BLOCKING=1: the error is reported later than it happens"
     return _READ

@@ -64,6 +64,7 @@ class EventLines:
     def read(self, line: str) -> None:
         if len(line) > _LONGEST:
             line = line[: _LONGEST // 2] + line[-_LONGEST // 2 :]
+        line = line.removeprefix("^C")  # as terminals show the key
         stamp = _STAMP.match(line)
         whole, line = line, line[stamp.end() :] if stamp else line
         outer = _MPI.match(line)
