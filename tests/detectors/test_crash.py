@@ -70,6 +70,17 @@ def run(
         (run(("killed", "Received SIGTERM"), ("preemption", "DUE TO PREEMPTION")), "scheduler", "warning"),
         (run(("xid", "NVRM: Xid (PCI:0000:44:00): 79, x"), ("traceback", ERROR)), "A GPU reported a fault", "error"),
         (run(("xid", "NVRM: Xid (PCI:0000:44:00): 31, x"), ("traceback", ERROR)), "TypeError", "error"),
+        (run(("traceback", "_queue.Empty"), ("worker-killed", "is killed by signal: Bus error.")), "memory", "error"),
+        (
+            run(("worker-killed", "is killed by signal: Terminated."), ("traceback", "DistStoreError: timed out")),
+            "DistStoreError",
+            "error",
+        ),
+        (
+            run(("nccl-timeout", "[E321 x.cpp:7] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(Seq")),
+            "“Watchdog",
+            "error",
+        ),
         (run(("disk-full", "OSError: [Errno 122] Disk quota exceeded")), "quota", "error"),
         (run(("worker-killed", "is killed by signal: Bus error. It is possible")), "shared memory", "error"),
         (

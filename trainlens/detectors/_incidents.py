@@ -167,9 +167,10 @@ def root(events: Sequence[Event]) -> Event:
     if own:
         named = {event.rank for event in events if event.kind == "exit-code" and event.rank >= 0}
         return next((event for event in own if event.rank in named and event.kind == own[0].kind), own[0])
+    workers = [event for event in events if event.kind == "worker-killed" and "Terminated" not in event.text]
     raised = [event for event in events if event.kind not in (*_VICTIMS, "xid")]
     victims = sorted(events, key=lambda event: event.kind != "exit-code" or "code -15" in event.text)
-    return raised[0] if raised else next((event for event in events if event.kind == "worker-killed"), victims[0])
+    return (workers or raised or victims)[0]
 
 
 def _stopped(event: Event) -> bool:
@@ -180,4 +181,5 @@ def _stopped(event: Event) -> bool:
 def quoted(event: Event, most: int) -> str:
     """The event's text on one line, at most `most` characters."""
     text = " ".join(event.text.split())
+    text = text[max(0, text.find("Watchdog caught collective")) :]  # what stands before it names file and process
     return text if len(text) <= most else text[: most - 1] + "…"
