@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.parsers import door
@@ -390,3 +392,11 @@ def test_a_log_that_is_cut_tells_no_more_than_the_whole(end: int) -> None:
     assert [(event.kind, event.rank, event.place) for event in told(LONG[:end])] in [
         known[:count] for count in range(len(known) + 1)
     ]
+
+
+@pytest.mark.parametrize("part", ["aA_", "a.", "1, ", "'x", "[1]", "task 1,", "successfully loaded checkpoint from "])
+def test_no_pattern_runs_away_on_a_long_line(part: str) -> None:
+    lines = f"{TRACE}{part * 5_000}\nLoss is nan, stopping training {part * 5_000}\n" * 3
+    begin = time.process_time()
+    told(lines)
+    assert time.process_time() - begin < 3

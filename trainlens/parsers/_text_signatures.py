@@ -169,7 +169,7 @@ ENDING = frozenset(("nan-reported", "loss-scale-floor", "overflow", "hang"))
 # warnings, the report of a test suite, allocators that say it is not a failure.
 MENTIONED = re.compile(
     r"^\s*(?:raise |if |elif |else:|assert |print\w*\(|logg(?:er|ing)\.|return |#|//|\* |def |class |except |self\."
-    r"|with |for |while |f?[\"'`])|\.{4,} |^E {3,}|^(?:FAILED|ERROR|PASSED) \S+::|\w+Warning: "
+    r"|with |for |while |f?[\"'`])|\.{4,} |^E {3,}|^(?:FAILED|ERROR|PASSED) \S+::|[a-z]Warning: "
     r"|destroy_process_group\(\) was not called|not a failure|[Ww]ill (?:be )?retr(?:y|ied)|[Rr]etrying"
     r"|[Rr]ecover(?:ing|ed)\b"
     r"|^\s*[\"'][\w. -]+[\"']\s*:|^\s*\w+\s*=\s*[\"'(\[{]|^(?:- |\d+\. )|^(?:USER|ASSISTANT|user|assistant"
