@@ -178,6 +178,7 @@ def _around(series: Series, first: int, last: int) -> Series | None:
 _ENDED_BADLY = frozenset((
     "killed", "preemption", "time-limit", "traceback", "out-of-memory", "host-out-of-memory", "disk-full",
     "segmentation-fault", "exit-code", "worker-killed", "nccl-timeout", "gpu-lost",
+    "nccl-error", "device-error", "node-failure",
 ))  # fmt: skip
 
 
@@ -190,11 +191,14 @@ def result(run: Run, now: float) -> Result:
     end = max((float(time.max()) for time in times), default=None)
     begin = min((float(time.min()) for time in times), default=None)
     ranks = len({series.rank for series in run.series if series.rank != NO_RANK})
+    rows = max(run.series, key=len, default=None)
+    late = int(rows.step[-3]) if rows is not None and len(rows) > 2 else None  # what rows follow ended nothing
     kinds = {event.kind for event in run.events}
+    ended = {event.kind for event in run.events if event.step is None or late is None or event.step >= late}
     state: State
     if "run-end" in kinds or (total and last is not None and last >= total):
         state = "finished"
-    elif kinds & _ENDED_BADLY:
+    elif ended & _ENDED_BADLY:
         state = "stopped"
     elif end is not None and 0 <= now - end < ALIVE_SECONDS:
         state = "running"

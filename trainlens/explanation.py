@@ -115,6 +115,8 @@ def _told_inside(finding: Finding, findings: Sequence[Finding]) -> str | None:
 
 
 def _touch(finding: Finding, other: Finding) -> bool:
+    if finding.first_step is None and other.first_step is None:
+        return True  # neither log counts steps
     if finding.first_step is None or finding.last_step is None or other.first_step is None or other.last_step is None:
         return False
     slack = max(TOUCHING_STEPS, (other.last_step - other.first_step) // 10)

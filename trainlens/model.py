@@ -63,6 +63,7 @@ EventKind = Literal[
     "evaluation", "overflow", "loss-scale-floor", "nan-reported",
     "out-of-memory", "host-out-of-memory", "nccl-timeout", "nccl-error", "xid", "ecc", "gpu-lost", "pcie", "traceback",
     "worker-killed", "killed", "preemption", "time-limit", "disk-full", "segmentation-fault", "exit-code", "hang",
+    "device-error", "node-failure", "machine-check", "link-down", "thermal",
 ]  # fmt: skip
 
 

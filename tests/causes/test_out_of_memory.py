@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.causes.door import events, told, verdicts
+from tests.causes.door import events, finding, told, verdicts
 from tests.detectors.door import run_of
+from trainlens.causes import out_of_memory
+from trainlens.diagnosis import Evidence
 
 N = 200
 SAYS = events(
@@ -66,3 +69,24 @@ def test_without_a_capacity_the_model_is_not_judged() -> None:
 
 def test_a_run_without_any_series() -> None:
     assert set(verdicts("out-of-memory", run_of({}), None, None, None).values()) == {"not-measured"}
+
+
+@pytest.mark.parametrize(
+    ("figures", "fragmentation", "others"),
+    [
+        ({}, "not-measured", "not-measured"),
+        ({"memory wanted": 2e9, "reserved but unused by PyTorch": 3e9}, "supported", "not-measured"),
+        ({"memory wanted": 2e9, "reserved but unused by PyTorch": 1e9}, "ruled-out", "not-measured"),
+        ({"memory wanted": 2e9, "memory free": 1e9, "held by this process": 9e9}, "not-measured", "ruled-out"),
+        ({"memory wanted": 2e9, "memory free": 1e9, "held by this process": 9e9, "held by other processes": 5e9},
+         "not-measured", "supported"),
+        ({"memory wanted": 2e9, "memory free": 1e9, "held by this process": 9e9, "held by other processes": 5e8},
+         "not-measured", "ruled-out"),
+    ],
+)  # fmt: skip
+def test_what_the_message_says_of_memory(figures: dict[str, float], fragmentation: str, others: str) -> None:
+    evidence = tuple(Evidence(what, observed=size, unit="bytes") for what, size in figures.items())
+    said = replace(finding("out-of-memory", N, N), evidence=evidence)
+    run = run_of(np.full(N, 2.0))
+    assert out_of_memory.fragments(said, run).verdict == fragmentation
+    assert out_of_memory.neighbours(said, run).verdict == others

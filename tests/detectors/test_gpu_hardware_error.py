@@ -18,7 +18,7 @@ def xid(code: int, bus: str = "0000:44:00") -> tuple[EventKind, str]:
     return "xid", f"NVRM: Xid (PCI:{bus}): {code}, pid=77, name=python"
 
 
-@pytest.mark.parametrize("code", [48, 62, 63, 64, 74, 79, 94, 95, 119, 140])
+@pytest.mark.parametrize("code", [48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 143, 149, 154, 158])
 def test_faults_of_the_hardware_are_errors(code: int) -> None:
     (found,) = findings("gpu-hardware-error", said(xid(code)))
     assert (found.severity, found.confidence) == ("error", None)
@@ -38,6 +38,9 @@ def test_faults_of_a_program_are_warnings(code: int) -> None:
         (("gpu-lost", "NVRM: GPU 0000:44:00.0: GPU has fallen off the bus."), "error"),
         (("ecc", "CUDA error: uncorrectable ECC error encountered"), "error"),
         (("pcie", "pcieport 0000:40:01.1: AER: Uncorrected (Fatal) error received: 0000:44:00.0"), "warning"),
+        (("gpu-lost", "amdgpu 0000:c1:00.0: amdgpu: GPU reset begin!"), "warning"),
+        (("machine-check", "mce: [Hardware Error]: Machine check events logged"), "warning"),
+        (("machine-check", "[Hardware Error]: Uncorrected error, software restartable action required."), "warning"),
     ],
 )
 def test_what_has_no_number(event: tuple[EventKind, str], severity: str) -> None:
@@ -49,6 +52,18 @@ def test_one_fault_in_two_lines_is_one_finding() -> None:
     lost: tuple[EventKind, str] = ("gpu-lost", "NVRM: GPU 0000:44:00.0: GPU has fallen off the bus.")
     (found,) = findings("gpu-hardware-error", said(xid(79), lost))
     assert "devices" not in found.message
+
+
+def test_what_cuda_says_of_the_same_fault_is_told_with_it() -> None:
+    ecc: tuple[EventKind, str] = ("ecc", "RuntimeError: CUDA error: uncorrectable ECC error encountered")
+    (found,) = findings("gpu-hardware-error", said(xid(94), ecc))
+    assert "(Xid 94)" in found.title
+
+
+@pytest.mark.parametrize(("time", "count"), [(START + 50, 1), (START - 50, 0), (START + 9e5, 0)])
+def test_links_that_go_down_while_the_run_goes_on(time: float, count: int) -> None:
+    down: tuple[EventKind, str] = ("link-down", "mlx5_core 0000:17:00.0 ib0: Link down")
+    assert len(findings("gpu-hardware-error", said(down, time=time))) == count
 
 
 def test_devices_are_counted() -> None:
@@ -73,6 +88,10 @@ def test_when_it_was(step: int | None, time: float | None, want: int | None) -> 
         said(("pcie", "pcieport 0000:40:01.1: AER: Corrected error received: 0000:44:00.0")),
         said(("pcie", "pcieport 0000:40:01.1: AER: Uncorrected (Non-Fatal) error received: 0000:44:00.0")),
         said(("traceback", "RuntimeError: no")),
+        said(("thermal", "CPU7: Core temperature above threshold, cpu clock throttled")),
+        said(("machine-check", "[Hardware Error]: Corrected error, no action required.")),
+        said(("device-error", "CUDA error: an illegal memory access was encountered")),
+        said(("link-down", "mlx5_core 0000:17:00.0 ib0: Link down")),
         said(("xid", "NVRM: Xid table loaded")),
     ],
 )

@@ -138,7 +138,7 @@ def test_the_floor_of_the_loss_scale_is_told_by_the_exception() -> None:
         'Traceback (most recent call last):\n  File "loss_scaler.py", line 175, in update_scale\n    raise Exception(\n'
         "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.\n"
     )
-    assert [event.kind for event in door.events(deepspeed, text)] == ["overflow", "loss-scale-floor"]
+    assert [event.kind for event in door.events(deepspeed, text)] == ["overflow", "loss-scale-floor", "traceback"]
 
 
 @pytest.mark.parametrize(

@@ -413,3 +413,8 @@ def test_a_timer_that_was_reset_is_told() -> None:
         "'train_time' begins again at step 11: its timer was reset"
     ]
     assert not [note for note in door.notes(key_value_text, text * 2) if "step 1:" in note.message]
+
+
+@pytest.mark.parametrize("text", ["step=1 loss=2.0 lr=[0", "step=1 loss=2.0 mom=(0.9", "step=1 loss=2.0 lr=[", "x=("])
+def test_a_bracket_that_the_line_breaks_off_in_gives_no_value(text: str) -> None:
+    assert set(door.rows(key_value_text, text)) <= {"loss"}

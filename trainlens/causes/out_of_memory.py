@@ -5,6 +5,8 @@ configuration. *Memory growth*: the used memory rose by more than 10 % from the 
 *Model too large*: parameters, gradients and optimizer states (16 bytes a parameter with Adam in mixed precision) take
 more than 80 % of the GPU. *Batch too large*: a larger batch than before, or memory that stood above 85 % all along.
 *Sequence too long*: a longer one than before. *Activations too large*: activations are not recomputed.
+*Fragmentation*: PyTorch had reserved more than was wanted, in pieces that were too small. *Another process on the
+GPU*: what others held would have sufficed.
 """
 
 from __future__ import annotations
@@ -125,7 +127,40 @@ def activations(_finding: Finding, run: Run) -> Verdict:
     return ruled_out(cause, f"{stated.name} is {stated.value}: activations are recomputed already.", evidence)
 
 
+def fragments(finding: Finding, _run: Run) -> Verdict:
+    cause = "Fragmentation"
+    wanted, spare = _stated(finding, "memory wanted"), _stated(finding, "reserved but unused by PyTorch")
+    if wanted is None or spare is None:
+        return unmeasured(cause, "no message says what PyTorch had reserved. Log torch.cuda.memory_stats() to know.")
+    told = f"PyTorch held {number(spare, 'bytes')} that it did not use; {number(wanted, 'bytes')} were wanted."
+    evidence = Evidence("reserved but unused by PyTorch", observed=spare, limit=wanted, unit="bytes")
+    if spare >= wanted:
+        return supported(cause, told, "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", evidence)
+    return ruled_out(cause, told, evidence)
+
+
+def neighbours(finding: Finding, _run: Run) -> Verdict:
+    cause = "Another process on the GPU"
+    own, held = _stated(finding, "held by this process"), _stated(finding, "held by other processes")
+    if own is None:
+        return unmeasured(cause, "no message says which processes held memory. Run `nvidia-smi` on the node to know.")
+    if held is None:
+        return ruled_out(cause, f"the message names no other process; this one held {number(own, 'bytes')}.")
+    lacked = max(0.0, (_stated(finding, "memory wanted") or 0.0) - (_stated(finding, "memory free") or 0.0))
+    told = f"other processes held {number(held, 'bytes')}; {number(lacked, 'bytes')} were lacking."
+    evidence = Evidence("held by other processes", observed=held, limit=lacked, unit="bytes")
+    if held >= lacked:
+        return supported(cause, told, "End the other processes on the GPU (`nvidia-smi` names them)", evidence)
+    return ruled_out(cause, told, evidence)
+
+
 # ---- what the log says of memory -----------------------------------------------------------------------------------
+
+
+def _stated(finding: Finding, what: str) -> float | None:
+    """A figure of the message in bytes, which the detector took from it."""
+    sizes = [one.observed for one in finding.evidence if one.text == what]
+    return float(sizes[0]) if sizes and sizes[0] is not None else None
 
 
 def _memory(run: Run) -> Series | None:
@@ -190,4 +225,4 @@ def _shards(run: Run) -> float:
     return split
 
 
-CAUSES = (growth, batch, sequence, activations, model)
+CAUSES = (growth, batch, sequence, activations, model, fragments, neighbours)

@@ -5,11 +5,13 @@ A GPU that lost its bus or whose memory is broken ends the run, or worse: lets i
 node fails again until it is reset or replaced.
 
 How it is found
-What the logs say. An error is: Xid 48, 63, 64, 94 and 95 (memory that ECC could not correct, and pages or rows taken
-out of use), 74 (NVLink), 79 and "fallen off the bus", 62, 119, 120 and 140 (the GPU's own processors), and
-uncorrectable ECC errors that CUDA reports. Xid 13, 31, 43 and 45 come as a rule of the program that ran (a bad address,
-a process that was ended) and are a warning, as are other Xids, and fatal errors of PCI Express. The numbers:
-https://docs.nvidia.com/deploy/xid-errors. Errors that PCI Express corrected are not told.
+What the logs say. An error is: Xid 48, 63, 64, 92, 94, 95 and 140 (memory that ECC could not correct, and pages or rows
+taken out of use), 74, 144 to 150 and 155 (NVLink), 79 and "fallen off the bus", 61, 62, 119 to 123, 143, 154 and 156 to
+158 (the GPU's own processors and parts), and uncorrectable ECC errors that CUDA reports. Xid 13, 31, 43 and 45 come as
+a rule of the program that ran (a bad address, a process that was ended) and are a warning, as are other Xids, resets
+by a driver, fatal errors of PCI Express, errors of the machine's memory or processor that were not corrected, and
+network links that went down while the run went on. The numbers: https://docs.nvidia.com/deploy/xid-errors. What was
+corrected is not told.
 
 What to do
 Take the node out, reset the GPU, run `dcgmi diag -r 3`; restart from a checkpoint from before the fault. For an
@@ -21,33 +23,22 @@ Where a kernel log covers days before the run, or another job on the machine.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from trainlens.detectors import _incidents
+from trainlens.detectors._gpu_faults import HARDWARE, PROGRAM, code, device, of_hardware
 from trainlens.diagnosis import Evidence, Finding, NotApplicable
 from trainlens.model import Event, Run
 
 NEEDS = ()
 
-_XID = re.compile(r"Xid \(([^)]*)\): (\d+)")
-_DEVICE = re.compile(r"(?:PCI:)?[\da-fA-F]{4,8}:[\da-fA-F]{2}:[\da-fA-F]{2}")
-_HARDWARE = {
-    48: "GPU memory has an uncorrectable ECC error", 62: "A GPU's own processor halted",
-    63: "GPU memory was taken out of use after ECC errors", 64: "Broken GPU memory could not be taken out of use",
-    74: "NVLink has an error", 79: "A GPU has fallen off the bus",
-    94: "GPU memory has a contained ECC error", 95: "GPU memory has an uncontained ECC error",
-    119: "A GPU's system processor does not answer", 120: "A GPU's system processor failed",
-    140: "GPU memory has an unrecovered ECC error",
+_WORDS = {
+    "gpu-lost": HARDWARE[79], "ecc": HARDWARE[48], "pcie": "PCI Express has errors", "reset": "A driver reset a GPU",
+    "machine-check": "The machine's memory or processor has errors", "link-down": "A network link went down",
 }  # fmt: skip
-_APPLICATION = {
-    13: "A program failed on a GPU", 31: "A program used a bad GPU address", 43: "A GPU stopped a program",
-    45: "A program on a GPU was ended",
-}  # fmt: skip
-_WORDS = {"gpu-lost": _HARDWARE[79], "ecc": _HARDWARE[48], "pcie": "PCI Express has errors"}
 _BUS = ("79", "gpu-lost")
 
 
@@ -61,35 +52,48 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable:  # 
         return NotApplicable("no text was read in which a driver or a kernel would say so")
     groups: dict[str, list[Event]] = {}
     for event in run.events:
-        if event.kind == "xid" and (found := _XID.search(event.text)):
-            groups.setdefault(found[2], []).append(event)
-        elif event.kind in ("ecc", "gpu-lost") or (event.kind == "pcie" and "orrect" in event.text and _fatal(event)):
-            groups.setdefault(event.kind, []).append(event)
+        if (name := _group(run, event)) is not None:
+            groups.setdefault(name, []).append(event)
     if _BUS[0] in groups and _BUS[1] in groups:  # one fault in two lines
         groups[_BUS[0]] += groups.pop(_BUS[1])
+    if "ecc" in groups and any(name in groups for name in ("48", "94", "95", "140")):  # what CUDA says of the same
+        del groups["ecc"]
     return [_finding(run, name, events) for name, events in groups.items()]
 
 
-def _fatal(event: Event) -> bool:
-    return "(Fatal)" in event.text
+def _group(run: Run, event: Event) -> str | None:
+    """What is told together: the number of an Xid, else the kind; None for what is not told here."""
+    if event.kind == "xid":
+        number = code(event)
+        return None if number is None else str(number)
+    if event.kind == "gpu-lost":
+        return "reset" if "reset" in event.text else event.kind
+    if event.kind == "pcie":
+        return event.kind if "(Fatal)" in event.text else None
+    if event.kind == "machine-check":
+        return None if "orrected" in event.text and "ncorrected" not in event.text else event.kind
+    if event.kind == "link-down":
+        return event.kind if _within(run, event) else None
+    return event.kind if event.kind == "ecc" else None
 
 
-def _devices(events: Sequence[Event]) -> Iterator[str]:
-    """The buses that the texts name, without the word before and the function behind."""
-    for event in events:
-        if found := _DEVICE.search(event.text):
-            yield found[0].removeprefix("PCI:").lower()[-10:]
+def _within(run: Run, event: Event) -> bool:
+    """Whether it was while the run went on, as far as clocks tell: links go down whenever a machine starts."""
+    rows = _incidents.main_series(run)
+    if event.time is None or rows is None or not np.isfinite(rows.time).any():
+        return rows is None or event.step is not None
+    return bool(np.nanmin(rows.time) <= event.time <= np.nanmax(rows.time) + 3600)
 
 
 def _finding(run: Run, name: str, events: Sequence[Event]) -> Finding:
-    code = int(name) if name.isdecimal() else None
-    hardware = code in _HARDWARE or name in ("ecc", "gpu-lost")
-    said = _WORDS.get(name) or _HARDWARE.get(code or 0) or _APPLICATION.get(code or 0) or "A GPU reports a fault"
+    xid = int(name) if name.isdecimal() else -1
+    hardware = any(map(of_hardware, events)) and name != "reset"
+    said = _WORDS.get(name) or HARDWARE.get(xid) or PROGRAM.get(xid) or "A GPU reports a fault"
     first = events[0]
     steps = [step for event in events if (step := _step(run, event)) is not None]
     times = [event.time for event in events if event.time is not None]
-    devices = len(set(_devices(events)))
-    title = f"{said}{f' (Xid {code})' if code is not None else ''}"
+    devices = len({bus for event in events if (bus := device(event))})
+    title = f"{said}{f' (Xid {xid})' if xid >= 0 else ''}"
     where = f" on {devices} devices" if devices > 1 else f" on rank {first.rank}" if first.rank >= 0 else ""
     after = f" after step {min(steps):,}" if steps else ""
     head = f"{title}{where}{after}"
@@ -107,7 +111,7 @@ def _finding(run: Run, name: str, events: Sequence[Event]) -> Finding:
         evidence=tuple(Evidence(event.kind, first_step=_step(run, event), place=event.place) for event in events[:3]),
         actions=(
             "Take the node out and test its GPUs; restart from a checkpoint from before the fault"
-            if hardware or name == "pcie"
+            if hardware or name in _WORDS
             else "Look for the first error of the program itself; if it comes on one GPU only, test that GPU",
         ),
     )

@@ -44,6 +44,7 @@ def read(source: Source, since: Checkpoint | None, *, pairs: bool = True) -> Ite
         if not block.torn:
             end, following = block.end, block.line + block.count
     yield from reader.page.notes()
+    yield from reader.events.notes()
     if not source.compressed and encoding(source.head(4))[0] == "utf-8":
         yield Checkpoint(end, {**(before or reader.state()), "torn": reader.torn, "line": following})
 

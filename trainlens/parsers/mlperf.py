@@ -57,6 +57,7 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:  #
     for points in table(log.measured, log.axis, runs=log.runs):
         yield replace(points, tag="eval_loss") if log.language_model and points.tag == _ACCURACY else points
     yield from log.notes()
+    yield from log.events.notes()
 
 
 class _Log:
