@@ -209,3 +209,8 @@ def test_a_time_in_milliseconds_that_goes_back_is_that_of_a_step(
     about = catalog.resolve(["time"], units={"time": unit})["time"]
     settled = catalog.settle(about, "time", np.array(values), frozenset(claimed))
     assert (settled.name, settled.scale) == (name, about.scale)
+
+
+def test_a_tag_that_lost_its_own_name_to_a_fuller_one_is_told_apart() -> None:
+    sizes = {"loss": 5000, "train/loss": 20}
+    assert [about.name for about in catalog.resolve(sizes, sizes).values()] == ["train/loss", "train/loss/1"]

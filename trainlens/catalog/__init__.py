@@ -191,7 +191,7 @@ def resolve(
         groups = itertools.count(1)
         for *_, tag in sorted(claimants):
             if names[tag].bare != names[best].bare:
-                own = f"lr/{next(groups)}" if canonical == "lr" else tag
+                own = f"{canonical}/{next(groups)}" if canonical == "lr" or tag == canonical else tag
                 found[tag] = replace(found[tag], name=own)
     return found
 

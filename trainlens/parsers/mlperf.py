@@ -135,7 +135,8 @@ class _Log:
                 return  # of another rank
             self.runs += 1
         self._running = key != "run_stop" and (self._running or key == "run_start")
-        self.page.events.append(Event(_EVENTS[key], text, None, time, place=place))
+        missed = key == "run_stop" and isinstance(status, str) and status != "success"
+        self.page.events.append(Event("exit-code" if missed else _EVENTS[key], text, None, time, place=place))
 
     def notes(self) -> Iterator[Note]:
         """What could not be used, what stands out of order, and which name was put right."""
