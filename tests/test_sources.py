@@ -38,6 +38,12 @@ def test_files_are_named_from_the_directory_in_order(tmp_path: Path) -> None:
     assert found.sources[1].size == len("b.log")
 
 
+def test_a_hidden_store_of_a_tracker_is_told(tmp_path: Path) -> None:
+    found = find(lay(tmp_path, "a.log", ".aim/meta/index", ".git/x"))
+    assert [(one.path, one.state) for one in found.unread] == [(".aim", "ignored")]
+    assert "an Aim repository, which only its own tools open" in found.unread[0].reason
+
+
 def test_links_keep_their_names_and_loops_end(tmp_path: Path) -> None:
     lay(tmp_path, "store/a/log", "store/b/log")
     view = tmp_path / "view"

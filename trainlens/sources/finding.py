@@ -23,6 +23,7 @@ ARCHIVE_MET = 256 << 20  # bytes of an archive that is opened where it is met; a
 
 STDIN = "-"
 _SKIPPED = frozenset(("venv", "env", "node_modules", "__pycache__", "site-packages", "trainlens-report", "artifacts"))
+_STORES = {".aim": "an Aim repository", ".neptune": "offline runs of Neptune"}  # hidden, and full of numbers
 _HYDRA = ".hydra"  # the settings of a run: https://hydra.cc/docs/configure_hydra/workdir
 # What the clients of trackers write about themselves and of what the run file beside it holds: no curves.
 _OF_TRACKERS = re.compile(
@@ -146,7 +147,10 @@ def _walk(root: Path) -> tuple[list[Source], list[SourceReport]]:
                 link = entry.is_symlink()
                 inner = str(real_path(path)) if link else os.path.join(real, entry.name)  # noqa: PTH118  many files
                 if _is_directory(entry):
-                    if not _skipped(entry.name):
+                    if entry.name in _STORES:
+                        reason = f"{_STORES[entry.name]}, which only its own tools open: name it to learn the way out"
+                        unread.append(_unlooked(path, root, reason, "ignored"))
+                    elif not _skipped(entry.name):
                         below.append((link, path, inner))
                 elif not entry.name.startswith(".") and inner not in seen:
                     seen.add(inner)
