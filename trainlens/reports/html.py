@@ -20,9 +20,10 @@ from typing import Any
 from trainlens.diagnosis import Diagnosis, RunDiagnosis
 from trainlens.figures import counted, moment, number, seconds, steps
 from trainlens.reports import _words as words
-from trainlens.reports._page import Charts, fact_value, page, severities, spark
+from trainlens.reports._axes import Axis
+from trainlens.reports._page import Charts, fact_value, page, severities
 from trainlens.reports._panels import eight_numbers, extent, left_out, whole_curves
-from trainlens.reports._timeline import event_ticks, quiet_words, step_ticks
+from trainlens.reports._timeline import event_ticks, quiet_words, spark, step_ticks
 
 SUFFIX = ".html"
 
@@ -52,8 +53,8 @@ def render(diagnosis: Diagnosis, options: Options) -> bytes:
         for at, run in enumerate(told, 1)
     ]
     anchors = {id(run): f"r{at}-top" for at, run in enumerate(told, 1)}
-    own = _beside("page.js")
-    bokeh, chart_data = _drawn(charts)
+    bokeh, chart_data = _drawn(charts, {one["p"]: one["axes"] for one in pages})
+    own = (_beside("charts.js") if bokeh else "") + _beside("page.js")
     text = _template().render(
         diagnosis=diagnosis,
         title=_title(diagnosis),
@@ -69,14 +70,14 @@ def render(diagnosis: Diagnosis, options: Options) -> bytes:
     return str(text).encode("utf-8", "replace")
 
 
-def _drawn(charts: Charts) -> tuple[str, str]:
+def _drawn(charts: Charts, x_axes: dict[str, list[Axis]]) -> tuple[str, str]:
     """Bokeh's script and the charts as JSON; both empty when there is nothing to draw."""
     if not charts.boxes:
         return "", ""
     from trainlens.reports._bokeh_charts import Box
     from trainlens.reports._bokeh_document import document, script
 
-    return script(), document([Box(*box) for box in charts.boxes])
+    return script(), document([Box(*box) for box in charts.boxes], x_axes)
 
 
 def _policy(scripts: Iterable[str]) -> str:
