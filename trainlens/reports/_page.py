@@ -17,9 +17,10 @@ from trainlens.figures import moment, number, steps
 from trainlens.model import Fact
 from trainlens.reports import _words as words
 from trainlens.reports._axes import axes
+from trainlens.reports._capability import radar, scores
 from trainlens.reports._drawings import Drawing, describe
 from trainlens.reports._panels import close_ups, extent, panels, whole_curves
-from trainlens.reports._ranks import Heat, heats, radar, scores
+from trainlens.reports._ranks import Heat, heats
 from trainlens.reports._timeline import anchor, pins, slug, spark
 
 MAIN, SMALL, CLOSE, SECOND = 210, 150, 130, 110  # heights of plots in pixels
@@ -55,11 +56,15 @@ class Charts:
 # ---- a run ---------------------------------------------------------------------------------------
 
 
-def page(run: RunDiagnosis, prefix: str, charts: Charts, settings: Mapping[str, Any], *, brief: bool) -> dict[str, Any]:
-    """Everything the template needs of a run. `prefix` begins its element ids; `brief` leaves out what is long."""
+def page(
+    run: RunDiagnosis, prefix: str, charts: Charts, settings: Mapping[str, Any], *, model: str, brief: bool
+) -> dict[str, Any]:
+    """Everything the template needs of a run. `prefix` begins its element ids; `model` is the reference of
+    benchmarks; `brief` leaves out what is long."""
     first, last = extent(run)
     cards = words.cards(run)
-    found, reference = scores(run, settings.get("targets", {}) if isinstance(settings.get("targets"), Mapping) else {})
+    required = settings.get("require")
+    found, reference = scores(run, required if isinstance(required, Sequence) else (), model)
     state = words.state(run)
     told = [_card(run, card, charts, prefix) for card in cards]
     drawn = [(panel, [_placed(one, wide, charts, prefix) for one, wide in panel.charts]) for panel in panels(run)]

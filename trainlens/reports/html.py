@@ -19,10 +19,12 @@ from typing import Any
 
 from trainlens.diagnosis import Diagnosis, RunDiagnosis
 from trainlens.figures import counted, moment, number, seconds, steps
+from trainlens.plugins import choice
 from trainlens.reports import _words as words
 from trainlens.reports._axes import Axis
 from trainlens.reports._page import Charts, fact_value, page, severities
 from trainlens.reports._panels import eight_numbers, extent, left_out, whole_curves
+from trainlens.reports._published import MODELS
 from trainlens.reports._timeline import event_ticks, quiet_words, spark, step_ticks
 
 SUFFIX = ".html"
@@ -36,9 +38,13 @@ _ICONS = {"healthy": "ok", "not-judged": "none"}
 
 @dataclass(frozen=True)
 class Options:
-    """`charts`: draw the curves. Without them the page holds no script but its own and is some tens of kilobytes."""
+    """Without charts the page holds no script but its own and is some tens of kilobytes."""
 
-    charts: bool = True
+    charts: bool = choice(True, "draw the curves")
+    reference: str = choice(
+        "", "model whose published scores benchmarks are held against; empty: targets, else the run's best",
+        choices=("", *MODELS),
+    )  # fmt: skip
 
 
 def render(diagnosis: Diagnosis, options: Options) -> bytes:
@@ -49,7 +55,7 @@ def render(diagnosis: Diagnosis, options: Options) -> bytes:
     charts = Charts(MOST_CHARTS if options.charts else 0)
     told = [run for run in ordered if run.findings or not many]
     pages = [
-        page(run, f"r{at}-" if several else "", charts, diagnosis.settings, brief=many)
+        page(run, f"r{at}-" if several else "", charts, diagnosis.settings, model=options.reference, brief=many)
         for at, run in enumerate(told, 1)
     ]
     anchors = {id(run): f"r{at}-top" for at, run in enumerate(told, 1)}
