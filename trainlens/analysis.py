@@ -23,6 +23,7 @@ from trainlens.diagnosis import (
     RunDiagnosis,
     Summary,
 )
+from trainlens.figures import agreed
 from trainlens.model import Run, SourceReport
 from trainlens.settings import Settings
 from trainlens.sources import RunFiles
@@ -122,9 +123,9 @@ def check_run(run: Run, name: str, settings: Settings) -> tuple[Check, list[Find
     except Exception as problem:  # see house rule: a detector's fault must not hide what the others found
         return Check(name, "failed", f"{type(problem).__name__}: {problem}", _since(begin)), []
     if isinstance(answer, NotApplicable):
-        return Check(name, "not-applicable", answer.reason, _since(begin)), []
+        return Check(name, "not-applicable", agreed(answer.reason), _since(begin)), []
     if isinstance(answer, NotEnoughData):
-        return Check(name, "not-enough-data", answer.reason, _since(begin)), []
+        return Check(name, "not-enough-data", agreed(answer.reason), _since(begin)), []
     return Check(name, "found" if answer else "clean", "", _since(begin)), list(answer)
 
 

@@ -17,6 +17,7 @@ from trainlens.flags import (
     Jobs,
     Map,
     NoCache,
+    Output,
     Parser,
     Paths,
     Patterns,
@@ -66,10 +67,7 @@ def _main(
 @app.command()
 def analyze(
     paths: Paths,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="DIR|FILE|-", help="Where reports go. Default: trainlens-report/."),
-    ] = None,
+    output: Output = None,
     formats: Formats = None,
     fail_on: Annotated[
         str | None,
@@ -103,9 +101,7 @@ def analyze(
 @app.command()
 def check(
     paths: Paths,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="DIR|FILE|-", help="Where reports go.")
-    ] = None,
+    output: Output = None,
     formats: Formats = None,
     fail_on: Annotated[
         str | None, typer.Option("--fail-on", metavar="SEVERITY", help="Exit with 1 from here on. Default: error.")
@@ -230,12 +226,14 @@ def render(
     diagnosis: Annotated[str, typer.Argument(metavar="DIAGNOSIS.json", help="The JSON answer, - for standard input.")],
     output: Annotated[str, typer.Option("--output", "-o", metavar="DIR|FILE|-", help="Where the report goes.")] = "-",
     formats: Formats = None,
+    sets: Sets = None,
+    config: Config = None,
     width: Width = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Make any report from a JSON answer, without the logs."""
-    settings = _settings({"output": output, "formats": formats, "width": width}, None, None)
+    settings = _settings({"output": output, "formats": formats, "width": width}, sets, config)
     from trainlens import delivery
 
     plan = delivery.plan(settings)

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STDOUT = "-"
 _WIDEST = 140
+_BY_ENDING = ("html", "png")  # opened by their ending
 _NAMED_FILES = 3  # more are told by their index or directory
 
 
@@ -47,7 +48,9 @@ def plan(settings: Settings) -> Plan:
         return Plan(formats[0], ())
     kind = _format_of(output)
     if kind and not Path(output).is_dir():
+        chosen = settings.origin("formats").startswith("--")  # the ending says more than a file of settings
         if chosen and len(settings.formats) == 1:
+            _require_fit(settings.formats[0], kind, output)
             return Plan("", settings.formats, file=Path(output))
         others = tuple(name for name in settings.formats if name != "terminal") if chosen else (kind,)
         if len(others) != 1:
@@ -57,6 +60,14 @@ def plan(settings: Settings) -> Plan:
     shown = "terminal" if "terminal" in settings.formats else ""
     written = tuple(name for name in settings.formats if name != "terminal")
     return Plan(shown, written, directory=Path(output))
+
+
+def _require_fit(name: str, kind: str, output: str) -> None:
+    """A page is not written into what is named a picture; several formats are JSON, and any text may be a .txt."""
+    suffix = Path(output).suffix.lower()
+    if name != kind and (name in _BY_ENDING or suffix not in (".json", ".txt")):
+        what = f"{suffix} is the ending of {kind}, and {name} was asked for"
+        raise SettingsError(what, where=f"--output {output}", hint="Change the ending or the --format")
 
 
 def _format_of(output: str) -> str:
@@ -69,7 +80,7 @@ def _format_of(output: str) -> str:
     return next((name for name, report in plugins.load_all("reports").items() if suffix == report.SUFFIX), "")
 
 
-def rendered(diagnosis: Diagnosis, name: str, options: dict[str, Any] | None = None) -> bytes:
+def rendered(diagnosis: Diagnosis, name: str, options: Mapping[str, Any] | None = None) -> bytes:
     from trainlens import plugins
 
     report = plugins.load("reports", name)
@@ -79,23 +90,24 @@ def rendered(diagnosis: Diagnosis, name: str, options: dict[str, Any] | None = N
 
 def deliver(diagnosis: Diagnosis, plan: Plan, settings: Settings, *, quiet: bool, verbose: bool) -> None:
     """Write the files, then show what is shown."""
-    files = [str(path) for name in plan.written for path in _write(diagnosis, name, plan)]
+    files = [str(path) for name in plan.written for path in _write(diagnosis, name, plan, settings)]
     if plan.shown == "terminal":
         options = {**terminal_options(settings.width), "quiet": quiet, "verbose": verbose, "reports": tuple(files)}
         show(rendered(diagnosis, plan.shown, options))
     elif plan.shown:
-        show(rendered(diagnosis, plan.shown))
+        show(rendered(diagnosis, plan.shown, settings.options.get(plan.shown)))
     elif not quiet:
         sys.stderr.write("".join(f"Wrote {file}\n" for file in files))
 
 
-def _write(diagnosis: Diagnosis, name: str, plan: Plan) -> list[Path]:
+def _write(diagnosis: Diagnosis, name: str, plan: Plan, settings: Settings) -> list[Path]:
     """The files of one format: one for all runs, or in a directory one a run and, for several, one of them all."""
     from trainlens import plugins
 
+    options = settings.options.get(name)
     if plan.file is not None or plan.directory is None:
         path = plan.file or Path()
-        save(path, rendered(diagnosis, name))
+        save(path, rendered(diagnosis, name, options))
         return [path]
     suffix = plugins.load("reports", name).SUFFIX
     if len(diagnosis.runs) == 1:
@@ -104,11 +116,13 @@ def _write(diagnosis: Diagnosis, name: str, plan: Plan) -> list[Path]:
         names = file_names([run.name for run in diagnosis.runs])
         pages = [("index", diagnosis)] if name == "html" else []
         pages += [(stem, alone(diagnosis, at)) for at, stem in enumerate(names)]
+        if (options or {}).get("run"):  # one sheet, of the run that it names
+            pages = [(file_names([str((options or {})["run"])])[0], diagnosis)]
     else:
         pages = [("diagnosis", diagnosis)]
     written = [(plan.directory / f"{stem}{suffix}", part) for stem, part in pages]
     for path, part in written:
-        save(path, rendered(part, name))
+        save(path, rendered(part, name, options))
     paths = [path for path, _ in written]
     if len(paths) <= _NAMED_FILES:
         return paths

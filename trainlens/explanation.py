@@ -10,6 +10,7 @@ import numpy as np
 
 from trainlens import plugins
 from trainlens.diagnosis import Cost, Evidence, Finding, Verdict
+from trainlens.figures import agreed
 from trainlens.model import Place, Run
 from trainlens.settings import Settings
 from trainlens.store.attempts import BYTES
@@ -55,6 +56,8 @@ def _completed(run: Run, finding: Finding, settings: Settings, gpus: int | None)
         cost = Cost(cost.seconds, cost.seconds * gpus)
     return replace(
         finding,
+        title=agreed(finding.title),
+        message=agreed(finding.message),
         first_time=_time_of(run, finding, finding.first_step) if finding.first_time is None else finding.first_time,
         last_time=_time_of(run, finding, finding.last_step) if finding.last_time is None else finding.last_time,
         cost=cost,

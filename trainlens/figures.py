@@ -6,6 +6,7 @@ A no-break space stands between a number and its unit.
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime
 
 from trainlens.diagnosis import Number
@@ -93,3 +94,11 @@ def steps(first: int | None, last: int | None) -> str:
 def counted(count: int, noun: str) -> str:
     """ "1 file", "3 files"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+_ONE_OF_MANY = re.compile(r"(?<![\w.,–-])1 (points|steps|rows|evaluations|ranks|values|experts|updates|checkpoints)\b")
+
+
+def agreed(text: str) -> str:
+    """A sentence whose numbers came from data, with "1 point" where it says "1 points"."""
+    return _ONE_OF_MANY.sub(lambda found: f"1 {found[1][:-1]}", text)

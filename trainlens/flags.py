@@ -18,8 +18,15 @@ Config = Annotated[
     str | None,
     typer.Option("--config", metavar="FILE", help="Settings file instead of trainlens.toml or pyproject.toml."),
 ]
+Output = Annotated[
+    str | None,
+    typer.Option("--output", "-o", metavar="DIR|FILE|-", help="Where reports go; `analyze` alone: trainlens-report/."),
+]
 Sets = Annotated[
-    list[str] | None, typer.Option("--set", metavar="DETECTOR.OPTION=VALUE", help="Set a threshold. Repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME.OPTION=VALUE", help="Set a detector's threshold or a report's option. Repeatable."
+    ),
 ]
 Parser = Annotated[
     list[str] | None,

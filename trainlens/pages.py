@@ -26,6 +26,8 @@ def explain(name: str, settings: Settings) -> str:
         if seam == "detectors":
             needs = ", ".join(need.replace("|", " or ") for need in module.NEEDS) or "nothing beyond the run itself"
             parts += [f"Needs\n\n{needs}", thresholds(plain, module.Options, settings)]
+        if seam == "reports" and any(one.meaning for one in plugins.thresholds(module.Options)):
+            parts.append(options(plain, module.Options, settings))
         if seam == "causes":
             parts.append("Explains\n\n" + ", ".join(module.EXPLAINS))
         pages.append("\n\n".join(parts))
@@ -49,6 +51,17 @@ def thresholds(detector: str, options: type[Any], settings: Settings) -> str:
             f"    {one.meaning}.{choices}",
             f"    Source: {source}",
         ]
+    return "\n".join(lines)
+
+
+def options(report: str, fields: type[Any], settings: Settings) -> str:
+    """Each option of a report with its value and what it means."""
+    made = settings.options_for(report, fields)
+    lines = ["Options"]
+    for one in plugins.thresholds(fields):
+        if one.meaning:
+            choices = f" One of: {', '.join(name for name in one.choices if name)}." if one.choices else ""
+            lines += ["", f"{report}.{one.name} = {getattr(made, one.name)}".rstrip(), f"    {one.meaning}.{choices}"]
     return "\n".join(lines)
 
 

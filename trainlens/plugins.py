@@ -74,7 +74,10 @@ class CauseSet(Protocol):
 
 @runtime_checkable
 class Report(Protocol):
-    """`SUFFIX` is the file's ending (".html"); `render` tells the diagnosis from itself alone, deterministically."""
+    """`SUFFIX` is the file's ending (".html"); `render` tells the diagnosis from itself alone, deterministically.
+
+    Of its `Options`, users may set the fields that are a `choice()`.
+    """
 
     SUFFIX: str
     Options: type[Any]
@@ -90,6 +93,11 @@ def threshold(default: Any, meaning: str, *, source: Citation, unit: str = "", c
     return dataclasses.field(
         default=default, metadata={"meaning": meaning, "source": source, "unit": unit, "choices": choices}
     )
+
+
+def choice(default: Any, meaning: str, *, choices: tuple[str, ...] = ()) -> Any:
+    """One field of a report's Options that users may set: its default and what it means."""
+    return threshold(default, meaning, source=Citation(""), choices=choices)
 
 
 @dataclass(frozen=True, slots=True)

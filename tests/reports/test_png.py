@@ -10,6 +10,7 @@ import pytest
 
 from tests.reports import diagnoses
 from trainlens.diagnosis import Diagnosis
+from trainlens.errors import SettingsError
 from trainlens.reports import png
 from trainlens.reports._drawings import Drawing
 from trainlens.reports._mpl_charts import Sheet, plain
@@ -67,3 +68,15 @@ def test_a_title_of_other_letters_and_controls_is_drawn() -> None:
     run = replace(diagnoses.unjudged().runs[0], name="训练 \x1b[31m\n$x$")
     assert size(png.render(diagnoses.told(run), png.Options())) == (1600, 1000)
     assert plain("a\x1b\nb\u00a0c") == "a  b\u00a0c"
+
+
+def test_dots_an_inch_and_width_make_the_picture_larger() -> None:
+    fleet = diagnoses.fleet()
+    assert size(png.render(fleet, png.Options(dpi=50))) == (800, 500)
+    assert size(png.render(fleet, png.Options(width=1000, dpi=200))) == (1000, 625)
+    with pytest.raises(ValueError, match="40 to 600"):
+        png.Options(dpi=9)
+    with pytest.raises(ValueError, match="640 to 9600"):
+        png.Options(width=20)
+    with pytest.raises(SettingsError, match="there is no run 'x'"):
+        png.render(fleet, png.Options(run="x"))

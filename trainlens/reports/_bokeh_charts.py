@@ -1,6 +1,6 @@
 """Drawings as Bokeh plots. Imported only when an HTML page is written.
 
-Bokeh's canvas knows no CSS variables: each model carries its role as `name`, and page.js gives it the colours of the
+Bokeh's canvas knows no CSS variables: each model carries its role as `name`, and charts.js gives it the colours of the
 page. The colours here are those of the light page, for whoever reads the JSON without that script.
 """
 
@@ -21,6 +21,8 @@ from bokeh.models import (
     FixedTicker,
     HoverTool,
     LinearColorMapper,
+    LinearScale,
+    LogScale,
     NumeralTickFormatter,
     Range1d,
     ResetTool,
@@ -34,6 +36,7 @@ from trainlens.reports._ranks import Heat
 
 TOOLBAR = 30  # pixels above the plot, laid over the caption by the page
 AXIS = 22
+LEAST_SMOOTHED = 30  # points of a curve that can be smoothed
 _THIN = 0.006  # share of the width under which a band is a line
 _INK, SOFT, _GRID, _LINE = "#16191d", "#545d66", "#e8ebee", "#d9dde1"
 _CURVES = {1: "#0072b2", 2: "#a2477a", 3: "#00805f"}
@@ -57,6 +60,7 @@ class Box:
     drawing: Drawing | Heat
     height: int
     share: Hashable
+    page: str = ""  # begins the element ids of its run
 
 
 # ---- a chart of lines ------------------------------------------------------------------------------
@@ -66,6 +70,7 @@ def chart(box: Box, x_range: Range1d, cross: Span) -> Any:
     drawing = box.drawing
     assert isinstance(drawing, Drawing)
     plot = _plot(box.height, x_range, cross, (drawing.low, drawing.high), drawing.log)
+    plot.tags = [box.page, _other_scale(drawing)]
     plot.yaxis[0].ticker = (
         FixedTicker(ticks=log_ticks(drawing.low, drawing.high)) if drawing.log else BasicTicker(desired_num_ticks=4)
     )
@@ -78,7 +83,7 @@ def chart(box: Box, x_range: Range1d, cross: Span) -> Any:
             area = plot.varea("step", "low", "high", source=source, fill_alpha=0.55, fill_color=_RANGES[line.role])
             area.glyph.name = f"range{line.role}"
     for line in drawing.lines:
-        _line(plot, line)
+        _line(plot, line, noisy=not drawing.of and line.role < 3)
     for limit in drawing.limits:
         plot.add_layout(
             Span(location=limit.at, dimension="width", line_color=SOFT, line_dash=[4, 3], line_width=1, name="limit")
@@ -93,6 +98,14 @@ def chart(box: Box, x_range: Range1d, cross: Span) -> Any:
         )
         bad.glyph.line_width, bad.glyph.name = 2, "bad"
     return plot
+
+
+def _other_scale(drawing: Drawing) -> dict[str, Any]:
+    """What charts.js needs to exchange log and linear; empty where that cannot be."""
+    if not drawing.other:
+        return {}
+    ticker = BasicTicker(desired_num_ticks=4) if drawing.log else FixedTicker(ticks=log_ticks(*drawing.other))
+    return {"range": list(drawing.other), "scale": LinearScale() if drawing.log else LogScale(), "ticker": ticker}
 
 
 def _plot(height: int, x_range: Range1d, cross: Span, reach: tuple[float, float], log: bool) -> Any:
@@ -140,9 +153,15 @@ def _source(line: Line, *columns: str) -> ColumnDataSource:
     return ColumnDataSource(data=found)
 
 
-def _line(plot: Any, line: Line) -> None:
+def _line(plot: Any, line: Line, *, noisy: bool) -> None:
+    """The curve; and, for a `noisy` one, the same again that charts.js shows faintly behind it when it is smoothed."""
     columns = ("value", "low", "high") if line.has_range else ("value",)
-    drawn = plot.line("step", "value", source=_source(line, *columns), line_width=1.7, line_color=_CURVES[line.role])
+    source = _source(line, *columns)
+    if noisy and np.isfinite(line.value).sum() >= LEAST_SMOOTHED:
+        raw = plot.line("step", "value", source=source, line_width=1, line_alpha=0.35, line_color=_CURVES[line.role])
+        raw.glyph.name, raw.visible, raw.name = f"curve{line.role}", False, "raw"
+    drawn = plot.line("step", "value", source=source, line_width=1.7, line_color=_CURVES[line.role])
+    drawn.name = "line"
     drawn.glyph.line_join = "round"
     drawn.glyph.name = f"curve{line.role}"
     told = f"step <b>@step{{0,0}}</b><br>{_plain(line.label)} <b>@value{{0,0.[0000]}}</b>"
@@ -172,6 +191,7 @@ def _band(plot: Any, drawing: Drawing, band: Band) -> None:
                 line_alpha=0.75,
                 line_color=_BANDS[band.severity],
                 name=f"thin-{band.severity}",
+                tags=[band.number],
                 level="underlay",
             )
         )
@@ -184,6 +204,7 @@ def _band(plot: Any, drawing: Drawing, band: Band) -> None:
                 fill_alpha=0.2,
                 line_color=None,
                 name=f"band-{band.severity}",
+                tags=[band.number],
                 level="underlay",
             )
         )
@@ -196,7 +217,7 @@ def _band(plot: Any, drawing: Drawing, band: Band) -> None:
 def _label(
     text: str, role: str, order: int, *, x: float, y: float, size: int, baseline: Literal["top", "bottom"] = "top"
 ) -> Label:
-    """A text on the plot. page.js keeps it within the frame and hides it where an earlier one (`order`) stands."""
+    """A text on the plot. charts.js keeps it within the frame and hides it where an earlier one (`order`) stands."""
     return Label(
         x=x,
         y=y,
@@ -221,7 +242,7 @@ def heat_map(box: Box, x_range: Range1d, cross: Span) -> Any:
     count = len(heat.ranks)
     plot = _plot(box.height, x_range, cross, (count, 0), log=False)
     plot.ygrid[0].visible = False
-    plot.update(outline_line_color=_LINE, name="outline")
+    plot.update(outline_line_color=_LINE, name="outline", tags=[box.page, {}])
     alphas = np.linspace(0, 255, 64).astype(int)
     mapper = LinearColorMapper(
         palette=[f"{_HEAT}{alpha:02x}" for alpha in alphas], low=1.0, high=heat.worst, nan_color="rgba(0,0,0,0)"
@@ -238,7 +259,7 @@ def heat_map(box: Box, x_range: Range1d, cross: Span) -> Any:
         HoverTool(
             renderers=[image],
             show_arrow=False,
-            tooltips=_TOOLTIP.format("step <b>$x{0,0}</b><br>÷ median rank <b>@image{0.00}</b>"),
+            tooltips=_TOOLTIP.format("at <b>$x{0,0.[000]}</b><br>÷ median rank <b>@image{0.00}</b>"),
             visible=False,
         )
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from bokeh.document import Document
 from bokeh.models import Range1d
 from bokeh.models.annotations import Span
 
+from trainlens.reports._axes import Axis
 from trainlens.reports._bokeh_charts import SOFT, Box, chart, heat_map
 from trainlens.reports._ranks import Heat
 
@@ -23,8 +24,8 @@ def script() -> str:
     return path.read_text("utf-8")
 
 
-def document(boxes: Sequence[Box]) -> str:
-    """JSON of {"doc": a document that holds all charts, "roots": {model id: element}}, the same at every call."""
+def document(boxes: Sequence[Box], axes: Mapping[str, Sequence[Axis]]) -> str:
+    """JSON of {"doc": a document of all charts, "roots": {model id: element}, "axes": of pages}, always the same."""
     document = Document(title="")
     plots: list[Any] = []
     roots: dict[str, str] = {}
@@ -44,7 +45,11 @@ def document(boxes: Sequence[Box]) -> str:
     names: dict[str, str] = {}
     renamed = _renamed(told["doc"], names)
     return json.dumps(
-        {"doc": renamed, "roots": {names[name]: element for name, element in told["roots"]}},
+        {
+            "doc": renamed,
+            "roots": {names[name]: element for name, element in told["roots"]},
+            "axes": {page: {one.name: [one.step, one.at, one.unit] for one in some} for page, some in axes.items()},
+        },
         separators=(",", ":"),
         ensure_ascii=True,
     ).replace("<", "\\u003c")

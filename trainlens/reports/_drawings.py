@@ -57,6 +57,8 @@ class Drawing:
     above: tuple[Mark, ...] = ()  # episodes that leave the drawing at its upper edge
     note: str = ""
     of: str = ""
+    metrics: tuple[str, ...] = ()
+    other: tuple[float, float] | None = None  # the y range on the other scale; None where that one cannot be
 
     def below_top(self, share: float) -> float:
         """The value that stands so far below the upper edge, as a share of the height."""
@@ -147,6 +149,8 @@ def draw(
         above=() if close else above(lines[0].step, lines[0].high, high, unit.scale, about.unit, first, last),
         note=f"{left_out:,} known slow steps are not drawn" if left_out else "",
         of=about.of,
+        metrics=tuple(curve.metric for _, curve in curves),
+        other=_other_reach(lines, log, settles and not close),
     )
 
 
@@ -202,6 +206,12 @@ def _is_log(metric: str, lines: Sequence[Line], close: bool) -> bool:
     late = [line.high[int(len(line.high) * START) :] for line in lines]
     shown_high = max((float(np.nanpercentile(part, 99)) for part in late if np.isfinite(part).any()), default=high)
     return (high if close else shown_high) > 50 * low
+
+
+def _other_reach(lines: Sequence[Line], log: bool, settles: bool) -> tuple[float, float] | None:
+    """The y range where log and linear are exchanged: a log scale needs values above 0 that are not all alike."""
+    lowest = min((float(np.nanmin(line.low)) for line in lines if np.isfinite(line.low).any()), default=0.0)
+    return _reach(lines, (), not log, settles) if log or lowest > 0 else None
 
 
 def _reach(lines: Sequence[Line], limits: Sequence[float], log: bool, settles: bool) -> tuple[float, float]:

@@ -102,13 +102,17 @@ class Sheet:
             (x / self.width, 1 - (y + height) / self.height, width / self.width, height / self.height), facecolor="none"
         )
 
-    def png(self) -> bytes:
+    def png(self, width: int = 0, dpi: int = 100) -> bytes:
+        """The sheet `width` pixels wide (0: its own), marked as `dpi` dots an inch."""
         from io import BytesIO
 
         out = BytesIO()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            self.figure.savefig(out, format="png", dpi=100, facecolor=PAGE, metadata={"Software": None})
+            self.figure.savefig(
+                out, format="png", dpi=100 * (width or self.width) / self.width, facecolor=PAGE,
+                metadata={"Software": None}, pil_kwargs={"dpi": (dpi, dpi)},
+            )  # fmt: skip
         return out.getvalue()
 
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 
 from trainlens import plugins
-from trainlens.diagnosis import Check, Curve, Evidence, Finding, RunDiagnosis
+from trainlens.diagnosis import Check, Evidence, Finding, RunDiagnosis
 from trainlens.errors import PluginError
 from trainlens.figures import moment, number, steps
 from trainlens.model import Fact
 from trainlens.reports import _words as words
+from trainlens.reports._axes import axes
+from trainlens.reports._capability import radar, scores
 from trainlens.reports._drawings import Drawing, describe
 from trainlens.reports._panels import close_ups, extent, panels, whole_curves
-from trainlens.reports._ranks import Heat, heats, radar, scores
-from trainlens.reports._timeline import place
+from trainlens.reports._ranks import Heat, heats
+from trainlens.reports._timeline import anchor, pins, slug, spark
 
 MAIN, SMALL, CLOSE, SECOND = 210, 150, 130, 110  # heights of plots in pixels
 MOST_STEPS_TOLD = 24
@@ -41,25 +43,39 @@ class Charts:
     """The charts of a page as they are placed: each gets an element, until `room` is used up."""
 
     room: int
-    boxes: list[tuple[str, Drawing | Heat, int, object]] = field(default_factory=list)
+    boxes: list[tuple[str, Drawing | Heat, int, Hashable, str]] = field(default_factory=list)
 
-    def add(self, drawing: Drawing | Heat, height: int, share: object) -> str:
+    def add(self, drawing: Drawing | Heat, height: int, share: Hashable, page: str) -> str:
         """The id of the element to draw in; "" when there is no room for another chart."""
         if len(self.boxes) >= self.room:
             return ""
-        self.boxes.append((f"chart-{len(self.boxes) + 1}", drawing, height, share))
+        self.boxes.append((f"chart-{len(self.boxes) + 1}", drawing, height, share, page))
         return self.boxes[-1][0]
 
 
 # ---- a run ---------------------------------------------------------------------------------------
 
 
-def page(run: RunDiagnosis, prefix: str, charts: Charts, settings: Mapping[str, Any], *, brief: bool) -> dict[str, Any]:
-    """Everything the template needs of a run. `prefix` begins its element ids; `brief` leaves out what is long."""
+def page(
+    run: RunDiagnosis, prefix: str, charts: Charts, settings: Mapping[str, Any], *, model: str, brief: bool
+) -> dict[str, Any]:
+    """Everything the template needs of a run. `prefix` begins its element ids; `model` is the reference of
+    benchmarks; `brief` leaves out what is long."""
     first, last = extent(run)
     cards = words.cards(run)
-    found, reference = scores(run, settings.get("targets", {}) if isinstance(settings.get("targets"), Mapping) else {})
+    required = settings.get("require")
+    found, reference = scores(run, required if isinstance(required, Sequence) else (), model)
     state = words.state(run)
+    told = [_card(run, card, charts, prefix) for card in cards]
+    drawn = [(panel, [_placed(one, wide, charts, prefix) for one, wide in panel.charts]) for panel in panels(run)]
+    curves = _anchored(prefix, [one for _, ones in drawn for one in ones])
+    for one in told:
+        one["curve"] = curves.get(one["card"].finding.metric or "", "")
+    graver = {one["card"].number: one["card"].finding.severity for one in told}
+    for one in (one for _, ones in drawn for one in ones):
+        one["bands"] = {
+            number: graver[number] for number in dict.fromkeys(band.number for band in one["drawing"].bands)
+        }
     return {
         "run": run,
         "p": prefix,
@@ -67,28 +83,20 @@ def page(run: RunDiagnosis, prefix: str, charts: Charts, settings: Mapping[str, 
         "state": state,
         "icon": {"healthy": "ok", "not-judged": "none"}.get(state, state),
         "label": words.verdict_label(run),
-        "cards": [_card(run, card, charts, prefix) for card in cards],
+        "axes": axes(run),
+        "cards": told,
+        "anchors": {one["card"].number: one["id"] for one in told},
         "severities": severities(run),
-        "panels": [
-            {
-                "panel": panel,
-                "charts": [
-                    {"drawing": one, "height": MAIN if wide else SMALL, "wide": wide, "words": describe(one),
-                     "element": charts.add(one, MAIN if wide else SMALL, (prefix, one.first, one.last))}
-                    for one, wide in panel.charts
-                ],
-            }
-            for panel in panels(run)
-        ],
+        "panels": [{"panel": panel, "charts": ones} for panel, ones in drawn],
         "heats": [
             {"heat": heat, "height": _heat_height(heat),
-             "element": charts.add(heat, _heat_height(heat), (prefix, heat.first, heat.last))}
+             "element": charts.add(heat, _heat_height(heat), (prefix, heat.first, heat.last), prefix)}
             for heat in heats(run, first, last)
         ],
         "scores": found,
         "reference": reference,
         "radar": radar(found),
-        "pins": pins(run, cards),
+        "pins": pins(run, cards, prefix),
         "loss": spark(whole_curves(run).get("train/loss"), 1000, 100, (first, last)),
         "times": _times(run),
         "left": [check for check in run.checks if check.status in ("not-applicable", "not-enough-data", "failed")],
@@ -98,6 +106,27 @@ def page(run: RunDiagnosis, prefix: str, charts: Charts, settings: Mapping[str, 
         "ticket": ticket(run),
         "mark": marker(run),
     }  # fmt: skip
+
+
+def _placed(drawing: Drawing, wide: bool, charts: Charts, prefix: str) -> dict[str, Any]:
+    height = MAIN if wide else SMALL
+    element = charts.add(drawing, height, (prefix, drawing.first, drawing.last), prefix)
+    return {"drawing": drawing, "height": height, "wide": wide, "words": describe(drawing), "element": element,
+            "bands": {}, "anchor": ""}  # fmt: skip
+
+
+def _anchored(prefix: str, placed: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Gives each chart its own anchor, `curve-train-loss`; the anchor of each metric that is drawn."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for one in placed:
+        first = slug(one["drawing"].metrics[0])
+        name = next(text for at in count(1) if (text := f"{first}-{at}" if at > 1 else first) not in taken)
+        taken.add(name)
+        one["anchor"] = f"{prefix}curve-{name}"
+        for metric in one["drawing"].metrics:
+            found.setdefault(metric, one["anchor"])
+    return found
 
 
 def _heat_height(heat: Heat) -> int:
@@ -112,15 +141,18 @@ def severities(run: RunDiagnosis) -> dict[str, int]:
 
 def _card(run: RunDiagnosis, card: words.Card, charts: Charts, prefix: str) -> dict[str, Any]:
     drawings = close_ups(run, card.finding)
+    first, last = card.finding.first_step, card.finding.last_step
     return {
         "card": card,
-        "id": f"{prefix}f{card.number}",
+        "id": anchor(prefix, card),
+        "inside": [f"{prefix}{slug(one.id)}" for one in (*card.same, *card.includes) if one.id],
+        "zoom": f"{first},{first if last is None else last}" if first is not None else "",
         "evidence": [(evidence.text, _judged(evidence)) for evidence in card.finding.evidence],
         "same": [_where(one) for one in card.same[:MOST_STEPS_TOLD]],
         "more": max(0, len(card.same) - MOST_STEPS_TOLD),
         "charts": [
-            {"drawing": one, "height": height, "wide": False, "words": describe(one),
-             "element": charts.add(one, height, (prefix, card.number))}
+            {"drawing": one, "height": height, "wide": False, "words": describe(one), "bands": {}, "anchor": "",
+             "element": charts.add(one, height, (prefix, card.number), prefix)}
             for one, height in zip(drawings, (CLOSE, SECOND), strict=False)
         ],
     }  # fmt: skip
@@ -175,59 +207,6 @@ def marker(run: RunDiagnosis) -> Callable[[str], Markup]:
         return told + Markup.escape(text[at:])
 
     return mark
-
-
-# ---- timeline --------------------------------------------------------------------------------------
-
-_WIDTH = 1000  # pixels of the lane that places are reckoned for
-
-
-def pins(run: RunDiagnosis, cards: Sequence[words.Card]) -> list[dict[str, Any]]:
-    """Segments and number pins of all findings; a pin has its title where there is room, else its number, else none."""
-    taken: list[tuple[float, float]] = []
-    found: list[dict[str, Any]] = []
-    for card in cards:
-        for finding in (card.finding, *card.same):
-            if finding.first_step is None:
-                continue
-            at = place(run, finding.first_step)
-            width = place(run, finding.last_step or finding.first_step) - at
-            pin: dict[str, Any] = {
-                "at": 100 * at,
-                "width": 100 * width,
-                "severity": finding.severity,
-                "number": card.number,
-            }
-            first = finding is card.finding
-            pin |= _pin_text(at * _WIDTH, finding.detector.replace("-", " "), taken) if first else _NO_PIN
-            found.append(pin)
-    return found
-
-
-_NO_PIN = {"side": "", "text": ""}
-
-
-def _pin_text(x: float, title: str, taken: list[tuple[float, float]]) -> dict[str, str]:
-    for text in (title, ""):
-        size = 46 + 7 * len(text)
-        for side, left in (("l", x - size - 6), ("r", x + 6)):
-            if left >= 0 and left + size <= _WIDTH and all(left > end or left + size < begin for begin, end in taken):
-                taken.append((left, left + size))
-                return {"side": side, "text": text}
-    return _NO_PIN
-
-
-def spark(curve: Curve | None, width: int, height: int, span: tuple[int, int], points: int = 240) -> str:
-    """An SVG path of a curve's medians, the first fall cut at the 98th percentile; "" without a curve."""
-    if curve is None or len(curve.step) < 2:
-        return ""
-    picked = np.unique(np.linspace(0, len(curve.step) - 1, points).astype(int))
-    step, value = np.asarray(curve.step, np.float64)[picked], np.asarray(curve.value, np.float64)[picked]
-    low, high = float(value.min()), float(np.percentile(value, 98))
-    high = max(high, low + 1e-12)
-    x = (step - span[0]) / (span[1] - span[0]) * width
-    y = height * (0.94 - 0.88 * (np.minimum(value, high) - low) / (high - low))
-    return "M" + " ".join(f"{one:.0f} {other:.0f}" for one, other in zip(x, y, strict=True))
 
 
 def _times(run: RunDiagnosis) -> tuple[str, str]:

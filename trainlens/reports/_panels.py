@@ -116,8 +116,7 @@ def panels(run: RunDiagnosis) -> list[Panel]:
     curves = whole_curves(run)
     found = [_panel(run, curves, key, title, slots) for key, title, slots in PANELS]
     found[-1] = _with_activations(run, curves, found[-1])
-    others = _others(run, curves)
-    return [panel for panel in (*found, *others) if panel.charts]
+    return [panel for panel in (*found, *_others(run, curves)) if panel.charts]
 
 
 def left_out(run: RunDiagnosis) -> list[str]:
@@ -149,12 +148,13 @@ def _panel(run: RunDiagnosis, curves: dict[str, Curve], key: str, title: str, sl
 
 
 def _with_activations(run: RunDiagnosis, curves: dict[str, Curve], panel: Panel) -> Panel:
-    """The stability panel with up to three layers of activation statistics in one chart each for mean and spread."""
+    """The stability panel with three layers at most of activation statistics in one chart each for mean and spread."""
     charts = list(panel.charts)
     for prefix, title in (("act_mean/", "Activation mean"), ("act_std/", "Activation spread")):
         names = sorted(name for name in curves if name.startswith(prefix))
         if names:
-            picked = [names[index] for index in sorted({0, len(names) // 2, len(names) - 1})]
+            told = [finding.metric for finding in run.findings if finding.metric in names]
+            picked = list(dict.fromkeys([*told, names[0], names[len(names) // 2], names[-1]]))[:3]
             group = [(name.removeprefix(prefix), curves[name]) for name in picked]
             charts.append((draw(run, title, group, extent=extent(run)), False))
     missing = panel.missing

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from trainlens.diagnosis import Curve, RunDiagnosis
-from trainlens.figures import number
 from trainlens.model import Floats
 
 HEAT_BLOCKS = 48
@@ -120,65 +117,3 @@ def _blocks(curve: Curve, first: int, last: int) -> Floats:
     at = np.searchsorted(step, centres, side="right") - 1
     known = (at >= 0) & (centres <= step[-1] + max(width, float(np.median(np.diff(step))) if len(step) > 1 else width))
     return np.where(known, value[np.maximum(at, 0)], np.nan)
-
-
-# ---- capability ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Score:
-    """One benchmark: its scores by step, the last against a reference (a target, else its own best)."""
-
-    name: str
-    curve: Curve
-    first: float
-    last: float
-    best: float
-    best_step: int
-    reference: float
-
-    @property
-    def share(self) -> float:
-        return self.last / self.reference if self.reference else math.nan
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        unit = self.curve.unit
-        return tuple(number(value, unit) for value in (self.first, self.last, self.best))
-
-
-def scores(run: RunDiagnosis, targets: Mapping[str, object]) -> tuple[list[Score], str]:
-    """The benchmarks of a run by name, and what their reference is in words."""
-    found = [curve for curve in run.curves if curve.metric.startswith("bench/") and not curve.of and curve.step]
-    wanted = {name: float(value) for name, value in targets.items() if isinstance(value, int | float)}
-    aimed = bool(found) and all(curve.metric in wanted for curve in found)
-    told = []
-    for curve in sorted(found, key=lambda one: one.metric):
-        best = max(range(len(curve.value)), key=lambda at: curve.value[at])
-        told.append(
-            Score(
-                name=curve.metric.removeprefix("bench/"),
-                curve=curve,
-                first=curve.value[0],
-                last=curve.value[-1],
-                best=curve.value[best],
-                best_step=curve.step[best],
-                reference=wanted[curve.metric] if aimed else curve.value[best],
-            )
-        )
-    return told, "the targets of the settings" if aimed else "each benchmark's best of this run"
-
-
-def radar(found: list[Score]) -> list[tuple[float, float, float, str]]:
-    """Of each benchmark its angle (clockwise from the top), shares of the reference at first and last, name.
-
-    Fewer than four make no shape: [].
-    """
-    if len(found) < 4 or not all(one.reference for one in found):
-        return []
-    step = 2 * math.pi / len(found)
-    return [(at * step, _cut(one.first / one.reference), _cut(one.share), one.name) for at, one in enumerate(found)]
-
-
-def _cut(share: float) -> float:
-    return min(1.2, max(0.0, share))

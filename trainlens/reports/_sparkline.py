@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
@@ -35,6 +35,18 @@ def sparkline(run: RunDiagnosis, cards: Sequence[Card], width: int) -> Sparkline
     return Sparkline(curve.metric, _levels(curve, of_metric, column), _marks(cards, column), _ticks(column))
 
 
+def close_up(run: RunDiagnosis, card: Card, width: int) -> Sparkline | None:
+    """A finding's own metric around its episode; None where the episode is most of the run."""
+    finding = card.finding
+    curve = next((one for one in run.curves if finding.id and one.of == finding.id and len(one.step) > 2), None)
+    if curve is None or width < 10:
+        return None
+    column = _Columns(curve.step[0], max(curve.step[-1], *curve.non_finite, 0), min(width, 2 * len(curve.step)))
+    alone = [replace(card, same=(), includes=())]
+    own = alone if finding.metric == curve.metric else []
+    return Sparkline(curve.metric, _levels(curve, own, column, top=1.0), _marks(alone, column), _ticks(column))
+
+
 @dataclass(frozen=True)
 class _Columns:
     first: int
@@ -56,7 +68,7 @@ def _chosen(run: RunDiagnosis, cards: Sequence[Card]) -> Curve | None:
     return whole[0] if whole else None
 
 
-def _levels(curve: Curve, cards: Sequence[Card], column: _Columns) -> str:
+def _levels(curve: Curve, cards: Sequence[Card], column: _Columns, top: float = _TOP) -> str:
     """Column by column the median; where a finding of this metric lies, what departs most from it."""
     lying: set[int] = set()
     for card in cards:
@@ -75,7 +87,7 @@ def _levels(curve: Curve, cards: Sequence[Card], column: _Columns) -> str:
             ends = [one for at in members for one in (curve.low[at], curve.high[at])]
             shown[where] = max(ends, key=lambda one: abs(one - middle)) if where in lying else middle
     text = [" "] * column.count
-    for where, level in _scaled(shown).items():
+    for where, level in _scaled(shown, top).items():
         text[where] = _BLOCKS[level]
     for step in curve.non_finite:
         text[column.of(step)] = "×"
@@ -94,12 +106,12 @@ def _bridged(text: list[str]) -> str:
     return "".join(text)
 
 
-def _scaled(shown: dict[int, float]) -> dict[int, int]:
-    """Level 0 to 7 of each column."""
+def _scaled(shown: dict[int, float], top_share: float) -> dict[int, int]:
+    """Level 0 to 7 of each column; `top_share` of them fit the scale."""
     ordered = sorted(shown.values())
     if not ordered:
         return {}
-    low, top = ordered[0], ordered[int(_TOP * (len(ordered) - 1))]
+    low, top = ordered[0], ordered[int(top_share * (len(ordered) - 1))]
     span = top - low
     return {where: min(7, int(8 * (value - low) / span)) if span > 0 else 0 for where, value in shown.items()}
 

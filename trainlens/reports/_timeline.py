@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from trainlens.diagnosis import RunDiagnosis
+import numpy as np
+
+from trainlens.diagnosis import Curve, RunDiagnosis
 from trainlens.model import Event
+from trainlens.reports import _words as words
 from trainlens.reports._panels import extent
 
 
@@ -63,3 +68,70 @@ def _stepped(events: Iterable[Event]) -> list[Event]:
 def step_ticks(run: RunDiagnosis, parts: int = 4) -> list[Tick]:
     first, last = extent(run)
     return [Tick(index / parts, f"{round(first + (last - first) * index / parts):,}") for index in range(parts + 1)]
+
+
+# ---- findings on it ----------------------------------------------------------------------------------
+
+_WIDTH = 1000  # pixels of the lane that places are reckoned for
+
+
+def pins(run: RunDiagnosis, cards: Sequence[words.Card], prefix: str) -> list[dict[str, Any]]:
+    """Segments and number pins of all findings; a pin has its title where there is room, else its number, else none."""
+    taken: list[tuple[float, float]] = []
+    found: list[dict[str, Any]] = []
+    for card in cards:
+        for finding in (card.finding, *card.same):
+            if finding.first_step is None:
+                continue
+            at = place(run, finding.first_step)
+            width = place(run, finding.last_step or finding.first_step) - at
+            pin: dict[str, Any] = {
+                "at": 100 * at,
+                "width": 100 * width,
+                "severity": finding.severity,
+                "number": card.number,
+                "anchor": anchor(prefix, card),
+            }
+            first = finding is card.finding
+            pin |= _pin_text(at * _WIDTH, finding.detector.replace("-", " "), taken) if first else _NO_PIN
+            found.append(pin)
+    return found
+
+
+_NO_PIN = {"side": "", "text": ""}
+
+
+def _pin_text(x: float, title: str, taken: list[tuple[float, float]]) -> dict[str, str]:
+    for text in (title, ""):
+        size = 46 + 7 * len(text)
+        for side, left in (("l", x - size - 6), ("r", x + 6)):
+            if left >= 0 and left + size <= _WIDTH and all(left > end or left + size < begin for begin, end in taken):
+                taken.append((left, left + size))
+                return {"side": side, "text": text}
+    return _NO_PIN
+
+
+def spark(curve: Curve | None, width: int, height: int, span: tuple[int, int], points: int = 240) -> str:
+    """An SVG path of a curve's medians, the first fall cut at the 98th percentile; "" without a curve."""
+    if curve is None or len(curve.step) < 2:
+        return ""
+    picked = np.unique(np.linspace(0, len(curve.step) - 1, points).astype(int))
+    step, value = np.asarray(curve.step, np.float64)[picked], np.asarray(curve.value, np.float64)[picked]
+    low, high = float(value.min()), float(np.percentile(value, 98))
+    high = max(high, low + 1e-12)
+    x = (step - span[0]) / (span[1] - span[0]) * width
+    y = height * (0.94 - 0.88 * (np.minimum(value, high) - low) / (high - low))
+    return "M" + " ".join(f"{one:.0f} {other:.0f}" for one, other in zip(x, y, strict=True))
+
+
+# ---- where a link leads ----------------------------------------------------------------------------
+
+
+def slug(text: str) -> str:
+    """The text as it may stand in an address: letters, figures, dots and lines."""
+    return re.sub(r"[^\w.]+", "-", text).strip("-")[:80] or "-"
+
+
+def anchor(prefix: str, card: words.Card) -> str:
+    """The id of a finding's card, `loss-spike-1`: as the JSON answer names the finding."""
+    return f"{prefix}{slug(card.finding.id) if card.finding.id else f'f{card.number}'}"

@@ -19,10 +19,13 @@ from typing import Any
 
 from trainlens.diagnosis import Diagnosis, RunDiagnosis
 from trainlens.figures import counted, moment, number, seconds, steps
+from trainlens.plugins import choice
 from trainlens.reports import _words as words
-from trainlens.reports._page import Charts, fact_value, page, severities, spark
+from trainlens.reports._axes import Axis
+from trainlens.reports._page import Charts, fact_value, page, severities
 from trainlens.reports._panels import eight_numbers, extent, left_out, whole_curves
-from trainlens.reports._timeline import event_ticks, quiet_words, step_ticks
+from trainlens.reports._published import MODELS
+from trainlens.reports._timeline import event_ticks, quiet_words, spark, step_ticks
 
 SUFFIX = ".html"
 
@@ -35,9 +38,13 @@ _ICONS = {"healthy": "ok", "not-judged": "none"}
 
 @dataclass(frozen=True)
 class Options:
-    """`charts`: draw the curves. Without them the page holds no script but its own and is some tens of kilobytes."""
+    """Without charts the page holds no script but its own and is some tens of kilobytes."""
 
-    charts: bool = True
+    charts: bool = choice(True, "draw the curves")
+    reference: str = choice(
+        "", "model whose published scores benchmarks are held against; empty: targets, else the run's best",
+        choices=("", *MODELS),
+    )  # fmt: skip
 
 
 def render(diagnosis: Diagnosis, options: Options) -> bytes:
@@ -48,12 +55,12 @@ def render(diagnosis: Diagnosis, options: Options) -> bytes:
     charts = Charts(MOST_CHARTS if options.charts else 0)
     told = [run for run in ordered if run.findings or not many]
     pages = [
-        page(run, f"r{at}-" if several else "", charts, diagnosis.settings, brief=many)
+        page(run, f"r{at}-" if several else "", charts, diagnosis.settings, model=options.reference, brief=many)
         for at, run in enumerate(told, 1)
     ]
     anchors = {id(run): f"r{at}-top" for at, run in enumerate(told, 1)}
-    own = _beside("page.js")
-    bokeh, chart_data = _drawn(charts)
+    bokeh, chart_data = _drawn(charts, {one["p"]: one["axes"] for one in pages})
+    own = (_beside("charts.js") if bokeh else "") + _beside("page.js")
     text = _template().render(
         diagnosis=diagnosis,
         title=_title(diagnosis),
@@ -69,14 +76,14 @@ def render(diagnosis: Diagnosis, options: Options) -> bytes:
     return str(text).encode("utf-8", "replace")
 
 
-def _drawn(charts: Charts) -> tuple[str, str]:
+def _drawn(charts: Charts, x_axes: dict[str, list[Axis]]) -> tuple[str, str]:
     """Bokeh's script and the charts as JSON; both empty when there is nothing to draw."""
     if not charts.boxes:
         return "", ""
     from trainlens.reports._bokeh_charts import Box
     from trainlens.reports._bokeh_document import document, script
 
-    return script(), document([Box(*box) for box in charts.boxes])
+    return script(), document([Box(*box) for box in charts.boxes], x_axes)
 
 
 def _policy(scripts: Iterable[str]) -> str:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainlens.diagnosis import Diagnosis, RunDiagnosis
+from trainlens.errors import SettingsError
+from trainlens.plugins import choice
 from trainlens.reports import _words as words
 from trainlens.reports._drawings import Drawing, draw
 from trainlens.reports._panels import chart, close_ups, eight_numbers, extent, panels, slot, whole_curves
@@ -36,9 +38,17 @@ _ORDER: dict[words.State, int] = {"error": 0, "warning": 1, "not-judged": 2, "he
 
 @dataclass(frozen=True)
 class Options:
-    """`run`: the name of the run to draw where there are several; without it they share the sheet."""
+    """A sheet is 16 × 10 inches: 1600 × 1000 pixels at 100 dots an inch."""
 
-    run: str = ""
+    run: str = choice("", "name of the run to draw where there are several; empty: they share the sheet")
+    dpi: int = choice(100, "dots an inch, 40 to 600; the sheet is 16 inches wide")
+    width: int = choice(0, "pixels across, 640 to 9600; 0: as many as the dots an inch make")
+
+    def __post_init__(self) -> None:
+        if not 40 <= self.dpi <= 600:
+            raise ValueError(f"png.dpi cannot be {self.dpi}: 40 to 600 are possible")
+        if self.width and not 640 <= self.width <= 9600:
+            raise ValueError(f"png.width cannot be {self.width}: 640 to 9600 are possible")
 
 
 def render(diagnosis: Diagnosis, options: Options) -> bytes:
@@ -47,13 +57,16 @@ def render(diagnosis: Diagnosis, options: Options) -> bytes:
 
     sheet = Sheet(WIDTH, HEIGHT)
     chosen = [run for run in diagnosis.runs if options.run and run.name == options.run]
+    if options.run and not chosen:
+        names = ", ".join(sorted(run.name for run in diagnosis.runs)[:12])
+        raise SettingsError(f"there is no run {options.run!r}", where="png.run", hint=f"There are: {names}")
     if chosen or len(diagnosis.runs) == 1:
         _one_run(sheet, (chosen or list(diagnosis.runs))[0])
     else:
         _several(sheet, diagnosis)
     version = f"trainlens {diagnosis.version}"
     sheet.text(_RIGHT, 982, version, 9.5, room=200, colour=_soft(), align="right")
-    return sheet.png()
+    return sheet.png(options.width or WIDTH * options.dpi // 100, options.dpi)
 
 
 def _soft() -> str:

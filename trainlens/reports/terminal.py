@@ -14,7 +14,7 @@ from typing import Literal
 from trainlens.diagnosis import Diagnosis, Evidence, Finding, RunDiagnosis, Verdict
 from trainlens.model import Note, SourceReport
 from trainlens.reports import _words as words
-from trainlens.reports._sparkline import sparkline
+from trainlens.reports._sparkline import Sparkline, close_up, sparkline
 from trainlens.reports._terminal_rows import LABEL, NARROWEST, Row
 
 SUFFIX = ".txt"
@@ -109,7 +109,7 @@ def _run(run: RunDiagnosis, diagnosis: Diagnosis, options: Options, detail: Deta
     for card in cards:
         if detail == "full":
             yield Row("")
-        yield from _card(card, options, detail, advised)
+        yield from _card(run, card, options, detail, advised)
     if detail == "full":
         yield from _ending(run, options, bool(cards))
 
@@ -141,9 +141,13 @@ def _chart(run: RunDiagnosis, width: int) -> Iterator[Row]:
     line = sparkline(run, words.cards(run), width)
     if line is None:
         return
-    label = "Loss" if line.metric == "train/loss" else line.metric[: LABEL - 4]
     yield Row("")
-    yield Row(f"  {label}", line.levels, "bold", whole=True)
+    yield from _lines(line)
+
+
+def _lines(line: Sparkline) -> Iterator[Row]:
+    name = "Loss" if line.metric == "train/loss" else line.metric[: LABEL - 4]
+    yield Row(f"  {name}", line.levels, "bold", whole=True)
     if line.marks:
         yield Row("  Findings", line.marks, "bold", whole=True)
     yield Row("  Step", line.ticks, "bold", whole=True)
@@ -152,7 +156,9 @@ def _chart(run: RunDiagnosis, width: int) -> Iterator[Row]:
 # ---- a finding -----------------------------------------------------------------------------------------------------
 
 
-def _card(card: words.Card, options: Options, detail: Detail, advised: set[str | None]) -> Iterator[Row]:
+def _card(
+    run: RunDiagnosis, card: words.Card, options: Options, detail: Detail, advised: set[str | None]
+) -> Iterator[Row]:
     finding = card.finding
     row = partial(Row, style="dim")
     color = _COLOR[finding.severity]
@@ -163,6 +169,8 @@ def _card(card: words.Card, options: Options, detail: Detail, advised: set[str |
     if detail == "full":
         yield row(" ", " · ".join(part for part in (finding.detector, where, rank, sure) if part))
     yield row(" ", finding.message)
+    if options.verbose and (line := close_up(run, card, max(NARROWEST, options.width) - LABEL)):
+        yield from _lines(line)
     if card.same:
         yield row(
             "  Also", _listed([_where(other) for other in card.same], 8 if not options.verbose else len(card.same))

@@ -1,8 +1,9 @@
 """Settings: defaults < file < environment < flags; each value knows where it came from.
 
 The file is `trainlens.toml`, or the table `[tool.trainlens]` of `pyproject.toml`, in the working directory; or what
-`--config` names. Thresholds of detectors stand in its tables `[detectors.NAME]`, in `TRAINLENS_SET` and behind `--set`
-as `detector.option=value`. Nothing unknown is passed over: a name that does not exist is refused, with the nearest one.
+`--config` names. Thresholds of detectors stand in its tables `[detectors.NAME]`, options of reports in its tables
+`[reports.NAME]`; in `TRAINLENS_SET` and behind `--set` both are written `name.option=value`. Nothing unknown is passed
+over: a name that does not exist is refused, with the nearest one.
 """
 
 from __future__ import annotations
@@ -142,13 +143,13 @@ def _from_file(config: str | Path | None, folder: Path) -> _Layer:
     given: _Given = {}
     thresholds: _Thresholds = {}
     for key, value in table.items():
-        if key == "detectors":
-            for detector, chosen in _tables(value, path).items():
+        if key in ("detectors", "reports"):
+            for detector, chosen in _tables(key, value, path).items():
                 thresholds |= {(detector, name.replace("-", "_")): (one, str(path)) for name, one in chosen.items()}
         else:
             if key == "map" and isinstance(value, dict):
                 value = [f"{raw}={name}" for raw, name in value.items()]
-            given[_known(key, str(path), also=("detectors",))] = (value, str(path))
+            given[_known(key, str(path), also=("detectors", "reports"))] = (value, str(path))
     return given, thresholds
 
 
@@ -167,10 +168,11 @@ def _table(config: str | Path | None, folder: Path) -> tuple[Path | None, dict[s
     return None, {}
 
 
-def _tables(value: Any, path: Path) -> dict[str, dict[str, Any]]:
+def _tables(key: str, value: Any, path: Path) -> dict[str, dict[str, Any]]:
     if isinstance(value, dict) and all(isinstance(one, dict) for one in value.values()):
         return value
-    raise SettingsError("'detectors' must hold tables", where=str(path), hint="Write [detectors.loss-spike]")
+    hint = "Write [detectors.loss-spike] or [reports.png]"
+    raise SettingsError(f"{key!r} must hold tables", where=str(path), hint=hint)
 
 
 def _from_environment(environ: Mapping[str, str]) -> _Layer:

@@ -93,11 +93,12 @@ def require_meanings(entries: Iterable[str], where: str) -> None:
 
 
 def threshold(detector: str, option: str, value: Any, where: str) -> Any:
-    """The value of one threshold in its own type; only the detectors that are named are loaded."""
+    """The value of one threshold in its own type, or of a report's option; only the plug-ins named are loaded."""
     from trainlens import plugins
 
-    require_plugins([detector], "detectors", where)
-    found = {one.name: one for one in plugins.thresholds(plugins.load("detectors", detector).Options)}
+    seam: plugins.Seam = "reports" if detector in plugins.names("reports") else "detectors"
+    require_plugins([detector], seam, where)
+    found = {one.name: one for one in plugins.thresholds(plugins.load(seam, detector).Options) if one.meaning}
     if option not in found:
         what = f"{detector} has no option {option!r}"
         raise SettingsError(what, where=where, hint=nearest(option, found))
@@ -106,7 +107,7 @@ def threshold(detector: str, option: str, value: Any, where: str) -> Any:
         what = f"{detector}.{option} cannot be {made!r}"
         raise SettingsError(what, where=where, hint=nearest(str(made), found[option].choices))
     try:
-        plugins.load("detectors", detector).Options(**{option: made})
+        plugins.load(seam, detector).Options(**{option: made})
     except ValueError as problem:
         hint = f"`trainlens explain {detector}` tells how it is written"
         raise SettingsError(str(problem), where=where, hint=hint) from None
