@@ -10,14 +10,13 @@ after a start and intervals with an evaluation in them are left out. Medians of 
 best level that lasted before. A block is slow when it is more than `notable` slower and more than `sigmas` times the
 scatter from block to block; three slow blocks in a row are an episode. Where the log has tokens or samples per second
 they must fall too, so that longer sequences or larger batches are no slowdown. A gradual episode begins where a
-quarter of the rise is reached. What lost less than `waste` seconds and less than `share` of all time is only told.
+quarter of the rise is reached.
 
 What to do
 Compare the ranks' step times, look at clocks and temperatures of the GPUs, at data loading and at the storage.
 
 When it is wrong
-Where batch or sequence grows and the log tells neither this nor throughput; where other jobs share the machine. A run
-of a few seconds hardly reaches `waste`, so a true slowdown of one may stay a line.
+Where batch or sequence grows and the log tells neither this nor throughput; where other jobs share the machine.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData,
 from trainlens.figures import number
 from trainlens.model import Floats, Run
 from trainlens.plugins import threshold
-from trainlens.signals import block_medians, block_noise, episodes, interpolate_last
+from trainlens.signals import block_medians, block_noise, episodes, interpolate_last, rolling_median
 
 NEEDS = ()
 _QUIET = 0.0015  # log scatter below which blocks are not believed: clocks are not finer
@@ -48,8 +47,6 @@ class Options:
     severe: float = threshold(0.30, "rise that is an error when it lasts", unit="share", source=_RUNS)
     sigmas: float = threshold(5.0, "rise in scatters of the blocks", source=_RUNS)
     lasting: float = threshold(0.03, "part of the run from which it is no mere burst", unit="share", source=_RUNS)
-    waste: float = threshold(1.0, "lost time from which it is more than a line", unit="s", source=_RUNS)
-    share: float = threshold(0.05, "or lost share of all time", unit="share", source=_RUNS)
     points: int = threshold(60, "points needed", source=_RUNS)
 
 
@@ -101,7 +98,8 @@ def _agrees(rate: Floats | None, first: int, last: int, limit: float) -> bool:
 def _finding(run: Run, options: Options, pace: _speed.Pace, found: _speed.Episode, confidence: float) -> Finding:
     first, last, rise = int(pace.step[found.begin]), int(pace.step[found.end]), found.rise
     inside = slice(found.begin, found.end + 1)
-    lost = float(np.maximum((pace.seconds - np.exp(found.before)) * pace.steps, 0)[inside].sum())
+    level = rolling_median(pace.seconds, 12)  # single slow steps are lost to what caused them, and told apart
+    lost = float(np.maximum((np.minimum(pace.seconds, level) - np.exp(found.before)) * pace.steps, 0)[inside].sum())
     sign = 1 if pace.timed else -1
     old, new = float(np.exp(sign * found.before)), float(np.exp(sign * found.reached))
     unit = "s" if pace.timed else pace.metric.replace("_per_second", "/s")
@@ -131,7 +129,6 @@ def _finding(run: Run, options: Options, pace: _speed.Pace, found: _speed.Episod
 def _severity(options: Options, pace: _speed.Pace, found: _speed.Episode, lost: float) -> Severity:
     lasting = found.end - found.begin + 1 >= options.lasting * len(pace.step)
     whole = float((pace.seconds * pace.steps).sum())
-    little = pace.timed and lost < options.waste and lost < options.share * whole
-    if found.rise < options.size or not lasting or little:
+    if found.rise < options.size or not lasting:
         return "info"
     return "error" if found.rise >= options.severe or (pace.timed and lost > 0.1 * whole) else "warning"
