@@ -1,4 +1,4 @@
-"""What findings cost: a second that is lost is counted once over all of them."""
+"""What findings cost and say: a second that is lost, and a line of a log, is told once over all of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.detectors.door import START, run_of
 from trainlens.analysis import diagnose
-from trainlens.model import Attempt, Run, SourceReport
+from trainlens.model import Attempt, Event, Place, Run, SourceReport
 from trainlens.settings import load
 
 N = 1000
@@ -23,6 +23,18 @@ def costs(run: Run) -> dict[str, float]:
     found = diagnose(run, load(environ={}), START).findings
     alone = [one for one in found if one.part_of is None and one.cost is not None]
     return {one.detector: one.cost.seconds or 0.0 for one in alone if one.cost is not None}
+
+
+@pytest.mark.parametrize("step", [None, 700])
+def test_a_lost_gpu_is_told_once(step: int | None) -> None:
+    said = "NVRM: Xid (PCI:0000:4e:00): 79, GPU has fallen off the bus."
+    place = Place("dmesg", line=12)
+    lost = Event("gpu-lost", said, step=step, time=START + 699.5, place=place)
+    run = run_of({"train/loss": 3 - STEP / 1000}, events=[lost], times={"train/loss": (START + STEP).tolist()})
+    run = replace(run, sources=(SourceReport("log", "jsonl"),))
+    found = diagnose(run, load(environ={}), START + 9e5).findings
+    alone = [one.detector for one in found if one.part_of is None and one.severity == "error"]
+    assert alone == ["gpu-hardware-error"]
 
 
 def test_a_slow_rank_that_slows_all_is_counted_once() -> None:

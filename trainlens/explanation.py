@@ -141,6 +141,9 @@ def _told_inside(finding: Finding, findings: Sequence[Finding]) -> str | None:
 def _touch(finding: Finding, other: Finding) -> bool:
     if finding.first_step is None and other.first_step is None:
         return True  # neither log counts steps
+    own = {evidence.place for evidence in finding.evidence if evidence.place is not None and evidence.place.line}
+    if any(evidence.place in own for evidence in other.evidence):
+        return True  # the same line of a log, which only one of them placed among the steps
     if finding.first_step is None or finding.last_step is None or other.first_step is None or other.last_step is None:
         return False
     slack = max(TOUCHING_STEPS, (other.last_step - other.first_step) // 10)

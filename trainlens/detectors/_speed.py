@@ -19,13 +19,15 @@ TICKS = 20  # a clock of whole seconds is read over intervals of at least so man
 class Pace:
     """Time per step along a run. `steps` is how many steps each value stands for, `step` their last.
 
-    `seconds` is 1 / throughput where the log has nothing but that (`metric` tells); ratios hold all the same.
+    `seconds` is 1 / throughput where the log has nothing but that (`metric` tells); ratios hold all the same. `grain`
+    is what one tick of a clock of whole seconds is of a value, as a share; 0 where clocks are finer.
     """
 
     metric: str
     step: Ints
     seconds: Floats
     steps: Floats
+    grain: float = 0.0
 
     @property
     def timed(self) -> bool:
@@ -99,7 +101,8 @@ def _between(run: Run, series: Series, clock: Floats, name: str) -> Pace | None:
     use = quiet if quiet.sum() >= use.sum() / 2 else use
     if use.sum() < 10:
         return None
-    return Pace(name, step[use], elapsed[use] / steps[use], steps[use])
+    grain = 1 / float(np.median(elapsed[use])) if np.all(clock == np.round(clock)) else 0.0
+    return Pace(name, step[use], elapsed[use] / steps[use], steps[use], grain)
 
 
 def _stride(clock: Floats) -> int:

@@ -33,7 +33,7 @@ from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData,
 from trainlens.figures import number
 from trainlens.model import Floats, Run
 from trainlens.plugins import threshold
-from trainlens.signals import block_medians, block_noise, episodes, interpolate_last, rolling_median
+from trainlens.signals import block_means, block_medians, episodes, interpolate_last, mad, rolling_median
 
 NEEDS = ()
 _QUIET = 0.0015  # log scatter below which blocks are not believed: clocks are not finer
@@ -58,9 +58,9 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
         return NotEnoughData(f"{len(pace.step)} step times, {options.points} are needed")
     logs = np.log(pace.seconds) - _speed.work(run, pace.step)
     size = max(5, min(len(logs) // 40, 50), len(logs) // 200)
-    blocks = block_medians(logs, size)
+    blocks = _blocks(logs, size, pace.grain)
     usual = np.minimum.accumulate(_held(blocks))
-    limit = max(np.log1p(options.notable), options.sigmas * max(block_noise(blocks), _QUIET))
+    limit = max(np.log1p(options.notable), options.sigmas * max(_scatter(blocks), _QUIET))
     slow = blocks - usual > limit
     rate = _rate(run, pace, size)
     found = []
@@ -69,6 +69,19 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
             episode = _speed.measure(logs, blocks, float(usual[first]), size, first, last)
             found.append(_finding(run, options, pace, episode, share_beyond(slow, first, last)))
     return found
+
+
+def _blocks(logs: Floats, size: int, grain: float) -> Floats:
+    """Block medians; of a clock of whole seconds means, as medians would jump from tick to tick, without its stalls."""
+    if not grain:
+        return block_medians(logs, size)
+    level = rolling_median(logs, 12)
+    return block_means(np.clip(logs, level - 2 * grain, level + 2 * grain), size)
+
+
+def _scatter(blocks: Floats) -> float:
+    """Scatter of the blocks from each to the next, or to the second or third, which noise that lingers makes larger."""
+    return max(mad(blocks[lag:] - blocks[:-lag]) / 2**0.5 for lag in (1, 2, 3))
 
 
 def _held(blocks: Floats) -> Floats:
