@@ -3,7 +3,8 @@
 What the message itself says ("Tried to allocate … total capacity …") is read beside the memory series and the stated
 configuration. *Memory growth*: the used memory rose by more than 10 % from the second tenth of the points (in the
 first allocators warm up) to the last. *Model too large*: parameters, gradients and optimizer states (16 bytes a
-parameter with Adam in mixed precision) take more than 80 % of the GPU. *Batch too large*: a larger batch than before, or memory that stood above 85 % all along.
+parameter with Adam in mixed precision) take more than 80 % of the GPU. *Batch too large*: a larger batch than before,
+or memory that stood above 85 % all along.
 *Sequence too long*: a longer one than before. *Activations too large*: activations are not recomputed.
 *Fragmentation*: PyTorch had reserved more than was wanted, in pieces that were too small. *Another process on the
 GPU*: what others held would have sufficed.
