@@ -40,3 +40,4 @@ CS231N = Citation("Stanford CS231n, ratio of weight updates to weights", "https:
 PALM_MFU = Citation("PaLM, section 4.1: model FLOPs utilization", "https://arxiv.org/abs/2204.02311")
 DEEPSPEED_FP16 = Citation("DeepSpeed, fp16 options: min_loss_scale", "https://www.deepspeed.ai/docs/config-json/")
 SGDR = Citation("SGDR: stochastic gradient descent with warm restarts", "https://arxiv.org/abs/1608.03983")
+CADENCE = Citation("usual practice: the loss each 1,000 steps, evaluation each 5,000, a checkpoint each 2 to 4 hours")

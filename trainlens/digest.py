@@ -19,7 +19,7 @@ MOST_STEPS_NAMED = 50  # non-finite steps named in a curve
 MANY_RANKS = 512
 ALIVE_SECONDS = 600.0  # a run whose last point is younger than this is still going on
 
-_TOTALS = ("total_steps", "train_iters", "max_steps", "total_iters", "num_iterations", "max_iters")
+_TOTALS = ("total_steps", "train_iters", "max_steps", "total_iters", "num_iterations", "max_iters", "end_step")
 _WORLD = ("world_size", "num_gpus", "n_gpus", "gpus", "num_processes")
 
 

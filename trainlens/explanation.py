@@ -29,6 +29,7 @@ def explained(run: Run, found: Sequence[Finding], settings: Settings, gpus: int 
     for finding in ordered:
         counts[finding.detector] = counts.get(finding.detector, 0) + 1
         named.append(replace(finding, id=f"{finding.detector}-{counts[finding.detector]}"))
+    named = [_counted_once(finding, named) for finding in named]
     sets = plugins.load_all("causes").values()
     told = []
     for finding in named:
@@ -63,6 +64,29 @@ def _completed(run: Run, finding: Finding, settings: Settings, gpus: int | None)
         cost=cost,
         evidence=_placed(run, finding, tuple(_with_origin(one, settings) for one in finding.evidence)),
     )
+
+
+def _counted_once(finding: Finding, findings: Sequence[Finding]) -> Finding:
+    """The finding without the seconds that others count already in the steps of both, taken as evenly spread."""
+    inside: tuple[str, ...] = getattr(plugins.load("detectors", finding.detector), "COST_INSIDE", ())
+    if not inside or finding.cost is None or not finding.cost.seconds:
+        return finding
+    others = sum(_seconds_within(finding, other) for other in findings if other.detector in inside)
+    left = max(0.0, finding.cost.seconds - others)
+    share = left / finding.cost.seconds
+    gpu = finding.cost.gpu_seconds
+    cost = Cost(round(left, 1), None if gpu is None else round(gpu * share, 1)) if share > 0.01 else None
+    return replace(finding, cost=cost) if others else finding
+
+
+def _seconds_within(finding: Finding, other: Finding) -> float:
+    """What another finding cost in the steps of this one."""
+    if None in (finding.first_step, finding.last_step, other.first_step, other.last_step) or other.cost is None:
+        return 0.0
+    first, last, begin, end = (float(step or 0) for step in (
+        finding.first_step, finding.last_step, other.first_step, other.last_step))  # fmt: skip
+    common = min(last, end) - max(first, begin) + 1
+    return max(0.0, (other.cost.seconds or 0.0) * common / (end - begin + 1))
 
 
 def _placed(run: Run, finding: Finding, evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
@@ -120,6 +144,9 @@ def _told_inside(finding: Finding, findings: Sequence[Finding]) -> str | None:
 def _touch(finding: Finding, other: Finding) -> bool:
     if finding.first_step is None and other.first_step is None:
         return True  # neither log counts steps
+    own = {evidence.place for evidence in finding.evidence if evidence.place is not None and evidence.place.line}
+    if any(evidence.place in own for evidence in other.evidence):
+        return True  # the same line of a log, which only one of them placed among the steps
     if finding.first_step is None or finding.last_step is None or other.first_step is None or other.last_step is None:
         return False
     slack = max(TOUCHING_STEPS, (other.last_step - other.first_step) // 10)

@@ -55,7 +55,7 @@ class Detector(Protocol):
     An entry is a canonical metric, "role:loss" (a metric of that role) or "event:xid" (an event of that kind). Where
     one is missing the runner answers *not applicable* and `detect` is not called. `Options` is a frozen dataclass of
     `threshold()` fields. Pure. A module may also hold `TOLD_INSIDE`: detectors whose findings tell this one inside of
-    theirs when the steps touch.
+    theirs when the steps touch; `COST_INSIDE`: detectors that count the same lost seconds where both find the steps.
     """
 
     NEEDS: tuple[str, ...]

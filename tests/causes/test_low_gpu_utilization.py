@@ -24,6 +24,8 @@ def found(**levels: float) -> dict[str, str]:
         ("Data loading", {"data_time": 0.5, "step_time": 1.0}, "supported"),
         ("Data loading", {"data_time": 0.02, "step_time": 1.0}, "ruled-out"),
         ("Data loading", {"data_time": 0.5}, "not-measured"),
+        ("Data loading", {"profile/data_share": 0.3}, "supported"),
+        ("Data loading", {"profile/data_share": 0.03}, "ruled-out"),
         ("CPU preprocessing", {"cpu": 98.0}, "supported"),
         ("CPU preprocessing", {"cpu": 0.3}, "ruled-out"),
         ("CPU preprocessing", {}, "not-measured"),

@@ -30,6 +30,7 @@ def found(curves: dict[str, Any] | None = None, facts: dict[str, Any] | None = N
         ("Memory growth", {"gpu/memory_used": np.linspace(20e9, 79e9, N)}, {}, "supported"),
         ("Memory growth", {"gpu/memory_share": np.linspace(0.3, 0.99, N)}, {}, "supported"),
         ("Memory growth", {"gpu/memory_used": np.full(N, 70e9)}, {}, "ruled-out"),
+        ("Memory growth", {"gpu/memory_used": np.where(np.arange(N) < N // 12, 40e9, 70e9)}, {}, "ruled-out"),
         ("Memory growth", {"gpu/memory_used": ([1, 2], [1e9, 2e9])}, {}, "not-measured"),
         ("Batch too large", {"gpu/memory_share": np.full(N, 0.93)}, {}, "supported"),
         ("Batch too large", {"gpu/memory_used": np.full(N, 76e9)}, {}, "supported"),

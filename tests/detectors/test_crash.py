@@ -171,8 +171,9 @@ def test_two_incidents_are_two_findings() -> None:
     assert [(one.first_step, one.severity) for one in found] == [(100, "warning"), (900, "error")]
 
 
-def test_an_early_end_without_a_word_is_worth_a_line() -> None:
-    (found,) = findings("crash", run(facts={"train_iters": 5000}))
+@pytest.mark.parametrize("name", ["train_iters", "end_step"])
+def test_an_early_end_without_a_word_is_worth_a_line(name: str) -> None:
+    (found,) = findings("crash", run(facts={name: 5000}))
     assert (found.first_step, found.severity) == (500, "info")
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.detectors.door import findings
+from tests.detectors.door import START, findings, run_of
+from trainlens.model import Run
 
 N = 1000
 STEP = np.arange(1, N + 1)
@@ -30,12 +31,40 @@ def test_fires(curves: Any, first: int, last: int, severity: str) -> None:
     assert f"{len(np.flatnonzero(curves['step_time'] > 2)):,} slow step" in found.title
 
 
+ODD = np.exp(0.3 * np.random.default_rng(6).standard_t(5, N))
+
+
+@pytest.mark.parametrize("points", [20, N])
+def test_time_that_scatters_is_worth_a_line(points: int) -> None:
+    (found,) = findings("slow-step", {"step_time": 100 * ODD[:points]})
+    assert found.severity == "info"
+    assert "unsteady" in found.title
+
+
+def paused(*at: int, wait: float = 20.0) -> Run:
+    """Steps of a second, and a wait before some that no step's own time holds."""
+    clock = START + np.cumsum(BASE + np.where(np.isin(STEP, at), wait, 0.0))
+    return run_of({"step_time": BASE}, times={"step_time": clock.tolist()})
+
+
+def test_pauses_between_steps_are_worth_a_line() -> None:
+    (found,) = findings("slow-step", paused(200, 700))
+    assert (found.first_step, found.last_step, found.severity) == (199, 700, "info")
+    assert "2 pauses" in found.title
+
+
+@pytest.mark.parametrize("run", [paused(), paused(200, wait=2.0), paused(*range(1, N, 5))])
+def test_short_or_usual_pauses_are_not(run: Run) -> None:
+    assert findings("slow-step", run) == []
+
+
 QUIET = {
     "steady": {"step_time": BASE},
     "periodic": slow(*range(100, 1001, 100)),
     "first step": slow(1, time=346.0),
     "under twice": slow(300, time=1.8),
-    "noise": {"step_time": np.exp(0.3 * np.random.default_rng(6).standard_t(5, N))},
+    "noise": {"step_time": np.exp(0.12 * np.random.default_rng(6).standard_t(5, N))},
+    "batches of different length": {"step_time": ODD, "tokens_per_second": BASE * 1e5},
     "lasting": {"step_time": np.where(STEP > 500, 3 * BASE, BASE)},
     "one step of ten thousand": slow(300, time=1.5),
 }

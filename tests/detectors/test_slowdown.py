@@ -136,6 +136,27 @@ def test_whole_second_stamps_are_read_over_many_rows() -> None:
     assert findings("slowdown", replace(run, series=rounded)) == []
 
 
+@pytest.mark.parametrize("seconds", [0.05, 1.0, 19.5, 20.5, 26.4])
+def test_ticks_of_a_clock_are_no_slowdown(seconds: float) -> None:
+    """A level that lies between two whole numbers of ticks moves from the one to the other by nothing."""
+    points = 20_000
+    noise = np.random.default_rng(8).normal(size=points)
+    drift = 1 + 0.004 * np.sin(np.arange(points) / 3000)
+    clock = np.floor(START + np.cumsum(seconds * drift * np.exp(0.002 * noise)))
+    run = run_of({"train/loss": 2 + 0.01 * noise}, times={"train/loss": clock.tolist()})
+    assert findings("slowdown", run) == []
+
+
+def test_a_slowdown_shows_by_a_clock_of_whole_seconds() -> None:
+    points = 20_000
+    clock = np.floor(START + np.cumsum(np.where(np.arange(points) < 12_000, 0.5, 0.55)))
+    run = run_of({"train/loss": 2 + 0.01 * np.ones(points)}, times={"train/loss": clock.tolist()})
+    (found,) = findings("slowdown", run)
+    assert found.severity == "warning"
+    assert found.first_step is not None
+    assert abs(found.first_step - 12_000) < 500
+
+
 def test_a_burst_is_worth_a_line_only() -> None:
     bursts = findings("slowdown", {"step_time": times() * after(400, 1.4, 425)})
     assert [found.severity for found in bursts] in ([], ["info"])

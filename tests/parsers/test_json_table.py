@@ -136,3 +136,18 @@ def test_a_chart_is_named_by_its_file(name: str, run: str, tag: str) -> None:
     text = "Wall time,Step,Value\n1700000000.5,1,2.5\n1700000001.5,2,2.0\n"
     (found,) = points(batches(csv, text, name.replace("json", "csv")))
     assert (found.run, found.tag, found.value.tolist()) == (run, tag, [2.5, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("values", "end"),
+    [
+        ({"1": 10.5, "5": 10.1, "20": "nan"}, 20),
+        ({"1": 10.5, "5": 10.1}, 5),
+        ([10.5, "nan", 9.5], 23),
+    ],
+)
+def test_golden_values_tell_how_far_they_were_meant_to_go(values: Any, end: int) -> None:
+    curve = {"start_step": 1, "end_step": 23, "step_interval": 5, "values": values}
+    assert facts(json_table, json.dumps({"lm loss": curve, "grad norm": curve}))["end_step"] == end
+    other = curve | {"end_step": 40, "values": {"40": 1.5}}
+    assert "end_step" not in facts(json_table, json.dumps({"lm loss": curve, "other": other}))

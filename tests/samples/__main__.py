@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import random
 import shutil
 import sys
 import traceback
@@ -129,6 +131,33 @@ def never_learns(folder: Path) -> None:
     """A wrong parameter filter leaves only the output bias to train: the loss falls a little and then not at all."""
     rows = train(Plan(600, lambda _: 1e-5, seed=16, frozen=True))
     writers.json_lines(rows, folder)
+
+
+def loader_starves_and_leaks(folder: Path) -> None:
+    """Each step waits for its batch, and each batch is kept: the process grows by what the system says it does."""
+    chance = random.Random(19)
+    waits = [0.004 + chance.expovariate(1 / 0.003) for _ in range(901)]
+    kept: list[torch.Tensor] = []
+
+    def rows() -> Iterator[Row]:
+        for row in train(Plan(900, cosine(3e-3, 40, 900), seed=19, wait=lambda step: waits[step])):
+            kept.append(torch.zeros(1 << 17) + row.step)
+            row.extra = {"data_time": round(waits[row.step], 6), "process/memory_rss_bytes": _resident()}
+            yield row
+
+    writers.json_lines(rows(), folder)
+
+
+def _resident() -> int:
+    """Bytes of memory that this process holds."""
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def saving_and_evaluating_stop_in_megatron(folder: Path) -> None:
+    """Both come each 50 steps up to step 350 and no more, while the training goes on."""
+    rows = train(Plan(700, cosine(3e-3, 40, 700), seed=20, eval_every=50))
+    quiet = (replace(row, eval_loss=None) if row.step > 350 else row for row in rows)
+    writers.megatron(quiet, folder, total=700, save_every=50, last_save=350)
 
 
 def straggler_among_four_ranks(folder: Path) -> None:

@@ -80,8 +80,10 @@ def json_lines(rows: Iterable[Row], folder: Path, *, name: str = "metrics.jsonl"
                 file.write(json.dumps({"step": row.step, "eval_loss": row.eval_loss}) + "\n")
 
 
-def megatron(rows: Iterable[Row], folder: Path, *, total: int, save_every: int = 0, name: str = "train.log") -> None:
-    """The lines that Megatron-LM core prints: arguments, iterations, validations, checkpoints."""
+def megatron(
+    rows: Iterable[Row], folder: Path, *, total: int, save_every: int = 0, last_save: int | None = None
+) -> None:
+    """The lines that Megatron-LM core prints: arguments, iterations, validations, checkpoints (none after the last)."""
     folder.mkdir(parents=True, exist_ok=True)
     arguments = {
         "global_batch_size": BATCH,
@@ -90,7 +92,7 @@ def megatron(rows: Iterable[Row], folder: Path, *, total: int, save_every: int =
         "world_size": 1,
         "clip_grad": 1.0,
     }
-    with (folder / name).open("a", encoding="utf-8") as file:
+    with (folder / "train.log").open("a", encoding="utf-8") as file:
         file.write("------------------------ arguments ------------------------\n")
         for key, value in sorted(arguments.items()):
             file.write(f"  {key} {'.' * (48 - len(key))} {value}\n")
@@ -108,7 +110,7 @@ def megatron(rows: Iterable[Row], folder: Path, *, total: int, save_every: int =
             if row.eval_loss is not None:
                 line = f" validation loss at iteration {row.step} | lm loss value: {row.eval_loss:.6E} | "
                 file.write(f"{'-' * len(line)}\n{line}\n{'-' * len(line)}\n")
-            if save_every and row.step % save_every == 0:
+            if save_every and row.step % save_every == 0 and row.step <= (last_save or total):
                 file.write(f"saving checkpoint at iteration {row.step:7d} to checkpoints in torch_dist format\n")
                 file.write(f"  successfully saved checkpoint from iteration {row.step:7d} to checkpoints\n")
 

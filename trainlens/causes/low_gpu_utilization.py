@@ -25,11 +25,14 @@ _CPU = ("cpu", "cpu_percent", "system/cpu", "cpu/utilization", "system.cpu", "cp
 
 def data_loading(finding: Finding, run: Run) -> Verdict:
     cause = "Data loading"
-    share = _of_step("data_time", finding, run)
+    share, metric = _of_step("data_time", finding, run), "data_time"
     if share is None:
+        profile = run.get("profile/data_share")  # a few steps at some place stand for the others
+        share, metric = float(np.median(finite(profile)[1])) if profile is not None else None, "profile/data_share"
+    if share is None or not np.isfinite(share):
         return missing(cause, "data_time")
     told = f"waiting for data takes {number(share, 'share')} of the step (limit {number(_WAITING, 'share')})."
-    evidence = _evidence("share of the step", "data_time", finding, run, share, _WAITING)
+    evidence = _evidence("share of the step", metric, finding, run, share, _WAITING)
     if share > _WAITING:
         return supported(cause, told, "Use more loader workers, pinned memory and prefetching", evidence)
     return ruled_out(cause, told, evidence)

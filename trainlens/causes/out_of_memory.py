@@ -1,9 +1,10 @@
 """Why memory ran out: it grew, or batch, sequence, activations or model are too large.
 
 What the message itself says ("Tried to allocate … total capacity …") is read beside the memory series and the stated
-configuration. *Memory growth*: the used memory rose by more than 10 % from the first tenth of the points to the last.
-*Model too large*: parameters, gradients and optimizer states (16 bytes a parameter with Adam in mixed precision) take
-more than 80 % of the GPU. *Batch too large*: a larger batch than before, or memory that stood above 85 % all along.
+configuration. *Memory growth*: the used memory rose by more than 10 % from the second tenth of the points (in the
+first allocators warm up) to the last. *Model too large*: parameters, gradients and optimizer states (16 bytes a
+parameter with Adam in mixed precision) take more than 80 % of the GPU. *Batch too large*: a larger batch than before,
+or memory that stood above 85 % all along.
 *Sequence too long*: a longer one than before. *Activations too large*: activations are not recomputed.
 *Fragmentation*: PyTorch had reserved more than was wanted, in pieces that were too small. *Another process on the
 GPU*: what others held would have sufficed.
@@ -42,7 +43,7 @@ def growth(finding: Finding, run: Run) -> Verdict:
     step, value = finite(series)
     value = value[step <= last] if (step <= last).sum() >= 20 else value
     tenth = max(5, len(value) // 10)
-    begin, end = float(np.median(value[:tenth])), float(np.median(value[-tenth:]))
+    begin, end = float(np.median(value[tenth : 2 * tenth])), float(np.median(value[-tenth:]))
     rise = end / begin - 1 if begin > 0 else 0.0
     unit = series.about.unit
     told = f"{series.metric} went from {number(begin, unit)} to {number(end, unit)} by step {last:,}"

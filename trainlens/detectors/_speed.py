@@ -19,13 +19,15 @@ TICKS = 20  # a clock of whole seconds is read over intervals of at least so man
 class Pace:
     """Time per step along a run. `steps` is how many steps each value stands for, `step` their last.
 
-    `seconds` is 1 / throughput where the log has nothing but that (`metric` tells); ratios hold all the same.
+    `seconds` is 1 / throughput where the log has nothing but that (`metric` tells); ratios hold all the same. `grain`
+    is what one tick of a clock of whole seconds is of a value, as a share; 0 where clocks are finer.
     """
 
     metric: str
     step: Ints
     seconds: Floats
     steps: Floats
+    grain: float = 0.0
 
     @property
     def timed(self) -> bool:
@@ -45,7 +47,7 @@ def pace(run: Run) -> Pace | None:
     """
     logged = run.get("step_time")
     if logged is not None and np.count_nonzero(logged.finite & (logged.value > 0)) > 1:
-        return _as_logged(logged, logged.value)
+        return _as_logged(run, logged, logged.value)
     for clock in run.with_role("clock"):
         if np.mean(np.diff(clock.value[clock.finite]) < 0) > MOST_RESETS:
             continue  # the time of each row, by a name that clocks have
@@ -58,7 +60,7 @@ def pace(run: Run) -> Pace | None:
         rate = run.get(name)
         if rate is not None and np.count_nonzero(rate.finite & (rate.value > 0)) > 1:
             with np.errstate(divide="ignore"):
-                return _as_logged(rate, 1 / rate.value)
+                return _as_logged(run, rate, 1 / rate.value)
     return None
 
 
@@ -75,9 +77,9 @@ def _timed(run: Run) -> Series | None:
     return loss if loss in stamped else max(stamped, key=len, default=None)
 
 
-def _as_logged(series: Series, seconds: Floats) -> Pace:
-    use = np.isfinite(seconds) & (seconds > 0) & ~starts(series)
+def _as_logged(run: Run, series: Series, seconds: Floats) -> Pace:
     steps = np.diff(series.step, prepend=series.step[0]).astype(float)
+    use = np.isfinite(seconds) & (seconds > 0) & ~starts(series) & ~resumed(run, series.step)
     usual = float(np.median(steps[1:])) if len(steps) > 1 else 1.0
     return Pace(series.metric, series.step[use], seconds[use], np.clip(steps[use], 1, max(1.0, usual)))
 
@@ -93,13 +95,14 @@ def _between(run: Run, series: Series, clock: Floats, name: str) -> Pace | None:
     joined = np.logical_and.reduceat(joined, np.arange(0, len(joined), stride)) if stride > 1 else joined
     joined[: 2 if stride == 1 else 1] = False
     elapsed, steps = np.diff(clock, prepend=clock[0]), np.diff(step, prepend=step[0]).astype(float)
-    use = joined & (elapsed > 0) & (steps > 0)
+    use = joined & (elapsed > 0) & (steps > 0) & ~resumed(run, step)
     use[1:] &= ~starts(series)[known][::stride][:-1]
     quiet = use & ~interrupted(run, step)
     use = quiet if quiet.sum() >= use.sum() / 2 else use
     if use.sum() < 10:
         return None
-    return Pace(name, step[use], elapsed[use] / steps[use], steps[use])
+    grain = 1 / float(np.median(elapsed[use])) if np.all(clock == np.round(clock)) else 0.0
+    return Pace(name, step[use], elapsed[use] / steps[use], steps[use], grain)
 
 
 def _stride(clock: Floats) -> int:
@@ -117,6 +120,13 @@ def starts(series: Series) -> NDArray[np.bool_]:
     if len(series.attempt) == len(series):
         first[1:] = np.diff(series.attempt) != 0
     return first
+
+
+def resumed(run: Run, step: Ints) -> NDArray[np.bool_]:
+    """Whether a later attempt begins in the interval that ends at each step: its pause is that of the restart."""
+    begins = np.unique([one.first_step for one in run.attempts[1:]]).astype(np.int64)
+    before = np.r_[step[:1] - 1, step[:-1]]
+    return np.searchsorted(begins, step, side="right") > np.searchsorted(begins, before, side="right")
 
 
 def breaks(series: Series) -> NDArray[np.bool_]:

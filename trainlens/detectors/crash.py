@@ -36,7 +36,7 @@ NEEDS = ()
 TOLD_INSIDE = ("gpu-hardware-error",)
 _TOTAL = (
     "train_iters", "max_steps", "total_steps", "num_training_steps", "max_iters", "num_iterations", "total_iterations",
-    "max_train_steps", "training_steps", "max_update", "total_num_steps",
+    "max_train_steps", "training_steps", "max_update", "total_num_steps", "end_step",
 )  # fmt: skip
 _WORDS = {
     "traceback": "An error ended the run",

@@ -58,7 +58,7 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
     if known.sum() < options.points:
         return told or NotEnoughData(f"{int(known.sum())} time stamps, {options.points} are needed")
     step, clock = series.step[known], clock[known]
-    joined = ~_speed.breaks(series)[known]
+    joined = ~_speed.breaks(series)[known] & ~_speed.resumed(run, step)
     joined[1:] &= ~_speed.starts(series)[known][:-1]  # the first wait after a start holds compilation
     waits, steps = np.diff(clock, prepend=clock[0]), np.diff(step, prepend=step[0])
     sound = joined & (waits > 0)

@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from trainlens.citations import measured
 from trainlens.detectors import _speed
 from trainlens.detectors._levels import cost
@@ -55,7 +57,8 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
     if len(found.at) < options.count or not found.period or found.share < options.notable:
         return []
     first, last = int(pace.step[found.at[0]]), int(pace.step[found.at[-1]])
-    lost, each = float(found.lost.sum()), float(found.lost.mean())
+    each = float(np.median(found.lost))
+    lost = float(np.minimum(found.lost, 3 * each).sum())  # the rest of a longer one has another cause, and its finding
     usual = float(found.usual[found.at].mean())
     severity: Severity = "info" if found.share < options.share else "warning"
     return [

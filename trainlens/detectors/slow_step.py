@@ -7,12 +7,15 @@ machine; a few are harmless, many are a fault that grows.
 How it is found
 Points more than `factor` times and `sigmas` deviations over the running median of their neighbours, in one finding
 with the slowest first. Stalls that come regularly belong to periodic-stall. The first step after a start is left out.
+Worth a line besides: time per step that scatters by more than `unsteady` all along, and, where the log has step times
+and time stamps, pauses between steps that are `pause` times as long as rows are apart, and at least `seconds`.
 
 What to do
 Look at the system log and the storage at the time of the slowest.
 
 When it is wrong
-Where an evaluation or a checkpoint is timed as part of a step and comes irregularly.
+Where an evaluation or a checkpoint is timed as part of a step and comes irregularly; where batches differ in length and
+the log does not say so.
 """
 
 from __future__ import annotations
@@ -22,13 +25,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainlens.citations import measured
+from trainlens.citations import JUDGEMENT, measured
 from trainlens.detectors import _speed
 from trainlens.detectors._levels import cost, surely
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.figures import counted, number, seconds
 from trainlens.model import Run
 from trainlens.plugins import threshold
+from trainlens.signals import mad, rolling_median
 
 NEEDS = ()
 TOLD_INSIDE = ("hang", "slowdown")
@@ -43,14 +47,93 @@ class Options:
     share: float = threshold(0.10, "part of all time lost that is a warning", unit="share", source=_RUNS)
     notable: float = threshold(0.001, "part of all time lost that is worth a line", unit="share", source=_RUNS)
     points: int = threshold(40, "points needed", source=_RUNS)
+    unsteady: float = threshold(
+        0.20, "scatter of the time per step that is worth a line", unit="share", source=JUDGEMENT
+    )
+    pause: float = threshold(4.0, "time between two rows against the usual one", unit="times", source=JUDGEMENT)
+    seconds: float = threshold(5.0, "shortest pause between steps that is told", unit="s", source=JUDGEMENT)
+    few: int = threshold(12, "points needed to say that it scatters", source=JUDGEMENT)
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
     pace = _speed.pace(run)
     if pace is None or not pace.timed:
         return NotApplicable("the log has no step times and no clock")
+    told = [*_unsteady(run, pace, options), *_pauses(run, options)]
     if len(pace.step) < options.points:
-        return NotEnoughData(f"{len(pace.step)} step times, {options.points} are needed")
+        return told or NotEnoughData(f"{len(pace.step)} step times, {options.points} are needed")
+    return [*_slow(run, pace, options), *told]
+
+
+def _unsteady(run: Run, pace: _speed.Pace, options: Options) -> list[Finding]:
+    """The line that steps differ in time all along, which batches of different size do not explain."""
+    if len(pace.step) < options.few:
+        return []
+    logs = np.log(pace.seconds) - _speed.work(run, pace.step)
+    scatter = float(np.diff(np.quantile(logs - rolling_median(logs, 12), [0.16, 0.84]))[0]) / 2  # bursts on a floor too
+    rates = [one for one in (run.get("tokens_per_second"), run.get("samples_per_second")) if one is not None]
+    steady = any(mad(np.log(one.value[one.finite & (one.value > 0)])) < scatter / 2 for one in rates)
+    low, usual, high = (float(one) for one in np.quantile(pace.seconds, [0.1, 0.5, 0.9]))
+    if scatter < options.unsteady or steady:
+        return []
+    first, last = int(pace.step[0]), int(pace.step[-1])
+    return [
+        Finding(
+            detector="slow-step",
+            severity="info",
+            metric="step_time" if run.get("step_time") else None,
+            first_step=first,
+            last_step=last,
+            title=f"Step time is unsteady: {seconds(low)} to {seconds(high)}",
+            message=f"{pace.name} scatters by {number(scatter, 'share')} about {seconds(usual)} all along: one step "
+            f"in ten takes less than {seconds(low)}, one more than {seconds(high)}.",
+            confidence=surely(scatter, options.unsteady),
+            evidence=(
+                Evidence("scatter", pace.metric, first, last, scatter, None, options.unsteady, "share",
+                         "slow-step.unsteady"),
+            ),
+            actions=("Look for other jobs on the machine or its network, and at how batches differ in length",),
+        )
+    ]  # fmt: skip
+
+
+def _pauses(run: Run, options: Options) -> list[Finding]:
+    """The line that time passed between steps that are timed themselves: saving, evaluating, waiting."""
+    times = run.get("step_time")
+    if times is None or times.positional or np.isfinite(times.time).sum() < options.points:
+        return []
+    known = np.isfinite(times.time) & times.finite
+    step, clock, each = times.step[known], _speed.wall_clock(times)[known], times.value[known]
+    apart = np.diff(clock, prepend=clock[0])
+    joined = ~_speed.breaks(times)[known] & ~_speed.resumed(run, step) & (apart > 0)
+    usual = float(np.median(apart[joined])) if joined.any() else 0.0
+    beyond = apart - np.maximum(each, usual)
+    at = np.flatnonzero(joined & (apart > options.pause * usual) & (beyond > options.seconds))
+    lost, whole = float(beyond[at].sum()), float(apart[joined].sum())
+    if not len(at) or lost < options.notable * whole or len(at) > len(step) / 10:
+        return []
+    top = at[np.argmax(beyond[at])]
+    first, last = int(step[at[0] - 1]), int(step[at[-1]])
+    return [
+        Finding(
+            detector="slow-step",
+            severity="info",
+            metric="step_time",
+            first_step=first,
+            last_step=last,
+            title=f"{counted(len(at), 'pause')} between steps, up to {seconds(float(beyond[top]))}",
+            message=f"{seconds(lost)} passed between steps, {number(lost / whole, 'share')} of all time, the longest "
+            f"before step {step[top]:,}: {seconds(float(beyond[top]))}. Steps took {seconds(float(np.median(each)))}.",
+            evidence=(
+                Evidence("longest pause", "step_time", int(step[top - 1]), int(step[top]), float(beyond[top]), None,
+                         options.seconds, "s", "slow-step.seconds"),
+            ),
+            actions=("See what the loop does there: saving, evaluating, waiting for data",),
+        )
+    ]  # fmt: skip
+
+
+def _slow(run: Run, pace: _speed.Pace, options: Options) -> list[Finding]:
     found = _speed.stalls(pace, options.factor, options.sigmas, 0.6)
     if not len(found.at) or found.period or found.share < options.notable:
         return []

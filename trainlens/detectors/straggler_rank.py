@@ -32,6 +32,7 @@ from trainlens.plugins import threshold
 from trainlens.signals import block_medians, block_noise, episodes
 
 NEEDS = ("step_time",)
+COST_INSIDE = ("slowdown",)
 _RUNS = measured("405 labelled runs: all of 6 stragglers found, none among ranks that scatter by 1 %")
 
 

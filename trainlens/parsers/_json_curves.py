@@ -69,6 +69,17 @@ def _of_object(tag: str, value: dict[str, Any]) -> Iterator[Curve]:
         yield tag, steps, [None if cell == _NOT_RECORDED else cell for cell in values], None
 
 
+def grid_end(whole: dict[str, Any]) -> int | None:
+    """The last step that golden values declare for all curves alike, recorded or not; None where they do not agree."""
+    ends: set[int] = set()
+    for value in whole.values():
+        if isinstance(value, dict) and all(type(value.get(key)) is int for key in ("start_step", "end_step")):
+            values = value.get("values")
+            steps = [int(key) for key in values] if isinstance(values, dict) and _are_steps(list(values)) else []
+            ends.add(max(steps, default=value["end_step"]))
+    return ends.pop() if len(ends) == 1 else None
+
+
 def _by_row(whole: dict[str, Any]) -> Iterator[Curve]:
     """Rows by step: {"1": {"loss": 2.3, "lr": 0.1}, …}."""
     found: dict[str, tuple[list[int], list[Any]]] = {}

@@ -26,7 +26,7 @@ from trainlens.errors import InputError
 from trainlens.model import Batch, Checkpoint, Fact, Ints, Note, Place, Points
 from trainlens.parsers import _columns
 from trainlens.parsers._chart_names import curve
-from trainlens.parsers._json_curves import all_numbers, curves, number, without_curves
+from trainlens.parsers._json_curves import all_numbers, curves, grid_end, number, without_curves
 from trainlens.parsers._json_documents import document, elements, flat, sequence, tables
 from trainlens.parsers._json_rows import decoded
 from trainlens.parsers._row_blocks import in_utf8
@@ -107,6 +107,8 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:  #
             if at:
                 yield from _rows(source, content, at.end())
         yield from (Fact(name, value, Place(source.name)) for name, value in flat(without_curves(whole)))
+        if (end := grid_end(whole)) is not None:
+            yield Fact("end_step", end, Place(source.name))
 
 
 def _measure(found: tuple[list[int], list[int], bool], content: bytes) -> bool:
