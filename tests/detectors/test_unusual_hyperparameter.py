@@ -46,7 +46,7 @@ def but(curves: Any = None, **changed: Any) -> Any:
         (but(adam_beta2=0.5), "beta2", "info"),
         (but(adam_eps=0.01), "epsilon", "info"),
         (but(min_lr=2.9e-4), "least learning rate", "info"),
-        (but(min_lr=3e-3), "least learning rate", "warning"),
+        (but(min_lr=2e-3), "least learning rate", "warning"),
         (but(bf16=False, fp16=True, loss_scale=1.0), "loss scale", "warning"),
         (but(bf16=False, params_dtype="torch.float32"), "precision", "info"),
         (but(tensor_model_parallel_size=16, data_parallel_size=2), "tensor-parallel size", "info"),
@@ -86,6 +86,9 @@ def test_fires(run: Any, about: str, severity: str) -> None:
         but({"grad_norm": np.minimum(1.0, 0.2 + np.arange(N) % 13 / 10)}),  # measured after clipping at 1
         but({"gpu/memory_total": np.full(N, 80 * 2.0**30)}, use_distributed_optimizer=True),
         but(train_iters="None"),
+        but(train_iters=2),
+        but(min_lr=0.1),  # a share of the peak
+        but({"lr": RATE / 30}, lr=1e-5, min_lr=1e-6),
         run_of({"train/loss": falling(N)}, facts={"learning_rate": 1e-3, "batch_size": 64, "block_size": 256}),
         run_of({"train/loss": falling(N)}, facts={"lr": "auto", "weight_decay": "auto", "gradient_clipping": "auto"}),
         run_of({"train/loss": falling(N)}, facts={"train_batch_size": 8, "max_steps": -1, "num_train_epochs": 3}),

@@ -139,7 +139,7 @@ def _batch(run: Run, same: float) -> Iterator[Finding]:
 def _steps(run: Run) -> Iterator[Finding]:
     """A run that goes on beyond its planned steps."""
     total, loss = _setup.stated(run, "total steps"), run.get("train/loss")
-    if total is None or loss is None or len(loss) < _POINTS or loss.positional:
+    if total is None or total.value < _POINTS or loss is None or len(loss) < _POINTS or loss.positional:
         return
     last = int(loss.step[-1])
     if last > 1.02 * total.value + 1:

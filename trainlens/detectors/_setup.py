@@ -180,14 +180,17 @@ def is_on(run: Run, *names: str) -> bool | None:
 
 
 def parameters(run: Run) -> float | None:
-    """Weights of the model: as stated, else 12 × layers × width² and embeddings, for no experts."""
+    """Weights of the model: as stated, else of a transformer's blocks and embeddings, for no experts."""
     whole = value_of(run, "parameters")
     if whole is not None:
         return whole
     layers, width = value_of(run, "layers"), value_of(run, "width")
     if not layers or not width or (value_of(run, "experts") or 0) > 1:
         return None
-    return 12 * layers * width**2 + (value_of(run, "vocabulary") or 0) * width
+    inner = value_of(run, "inner") or 4 * width
+    gated = is_on(run, "swiglu") or run.fact("intermediate_size") is not None
+    block = 4 * width**2 + (3 if gated else 2) * width * inner
+    return layers * block + (value_of(run, "vocabulary") or 0) * width
 
 
 def batch(run: Run) -> float | None:

@@ -12,6 +12,7 @@ from trainlens.figures import number
 from trainlens.model import Place, Run
 
 _DETECTOR = "unusual-hyperparameter"
+_LEAST_RATE = 1e-5  # from here on a rate is usual for some large model
 _OTHER_RATES = ("muon", "sgd", "lion", "adafactor", "sophia", "shampoo", "soap", "lars", "lamb")
 
 
@@ -113,7 +114,7 @@ def _of_a_language_model(run: Run, weights: float, limits: Limits) -> Iterator[F
     if rate is not None and not any(word in optimizer for word in _OTHER_RATES):
         usual = 6e-4 * (max(weights, 1.25e8) / 1.25e8) ** -0.32  # 6e-4 at 125 M to 0.6e-4 at 175 G weights
         high = rate.value > limits.rate * usual
-        if high or rate.value < usual / limits.rate:
+        if high or rate.value < min(_LEAST_RATE, usual / limits.rate):
             yield told(
                 "learning rate",
                 rate.value,
@@ -122,7 +123,7 @@ def _of_a_language_model(run: Run, weights: float, limits: Limits) -> Iterator[F
                 GPT3,
                 place=rate.fact.place,
                 expected=usual,
-                limit=usual * limits.rate if high else usual / limits.rate,
+                limit=usual * limits.rate if high else min(_LEAST_RATE, usual / limits.rate),
                 option="rate",
             )
     clips = [fact for fact in _setup.facts_of(run, "clip") if isinstance(fact.value, int | float)]
@@ -176,7 +177,9 @@ def _optimizer(run: Run, limits: Limits) -> Iterator[Finding]:
                 name, found.value, usual, "", USUAL, place=found.fact.place, limit=low if found.value < low else high
             )
     peak, least = _setup.stated(run, "rate"), _setup.stated(run, "least rate")
-    if peak and least and least.value > 0.5 * peak.value and _setup.word_of(run, "style") not in ("", "constant"):
+    share = peak is not None and least is not None and least.value > 10 * peak.value  # of the peak, as some write it
+    decays = _setup.word_of(run, "style") not in ("", "constant")
+    if peak and least and not share and decays and least.value > 0.5 * peak.value:
         above = least.value > peak.value
         yield told(
             "least learning rate",
