@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from trainlens import __version__, acceptance, digest, engines, explanation, plugins, reading
+from trainlens import __version__, acceptance, context, digest, engines, explanation, plugins, reading
 from trainlens.diagnosis import (
     Check,
     Diagnosis,
+    Explained,
     Finding,
     NotApplicable,
     NotEnoughData,
@@ -86,11 +87,13 @@ def diagnose(run: Run, settings: Settings, now: float, accepted: Sequence[accept
     """Check one run with every chosen detector, explain what they find, and keep what reports need."""
     checks: list[Check] = []
     raw: list[Finding] = []
+    away: list[Explained] = []
     for name in plugins.names("detectors"):
         if settings.judges(name):
             check, found = check_run(run, name, settings)
             checks.append(check)
-            raw += found
+            raw += [one for one in found if isinstance(one, Finding)]
+            away += [one for one in found if isinstance(one, Explained)]
     outcome = digest.result(run, now)
     findings, set_apart = acceptance.parted(explanation.explained(run, raw, settings, outcome.gpus), run.name, accepted)
     return RunDiagnosis(
@@ -107,10 +110,12 @@ def diagnose(run: Run, settings: Settings, now: float, accepted: Sequence[accept
         attempts=run.attempts,
         notes=run.notes,
         accepted=set_apart,
+        schedule=context.of(run).schedule,
+        explained=tuple(away),
     )
 
 
-def check_run(run: Run, name: str, settings: Settings) -> tuple[Check, list[Finding]]:
+def check_run(run: Run, name: str, settings: Settings) -> tuple[Check, list[Finding | Explained]]:
     """One detector on one run. A detector that raises is a failed check; the others go on."""
     detector = plugins.load("detectors", name)
     begin = time.perf_counter()
@@ -126,7 +131,8 @@ def check_run(run: Run, name: str, settings: Settings) -> tuple[Check, list[Find
         return Check(name, "not-applicable", agreed(answer.reason), _since(begin)), []
     if isinstance(answer, NotEnoughData):
         return Check(name, "not-enough-data", agreed(answer.reason), _since(begin)), []
-    return Check(name, "found" if answer else "clean", "", _since(begin)), list(answer)
+    found = any(isinstance(one, Finding) for one in answer)
+    return Check(name, "found" if found else "clean", "", _since(begin)), list(answer)
 
 
 def missing(run: Run, needs: Sequence[str]) -> str:

@@ -41,3 +41,14 @@ PALM_MFU = Citation("PaLM, section 4.1: model FLOPs utilization", "https://arxiv
 DEEPSPEED_FP16 = Citation("DeepSpeed, fp16 options: min_loss_scale", "https://www.deepspeed.ai/docs/config-json/")
 SGDR = Citation("SGDR: stochastic gradient descent with warm restarts", "https://arxiv.org/abs/1608.03983")
 CADENCE = Citation("usual practice: the loss each 1,000 steps, evaluation each 5,000, a checkpoint each 2 to 4 hours")
+DEEPSEEK_LLM = Citation(
+    "DeepSeek LLM, section 2.3: warmup, multi-step schedule, rates", "https://arxiv.org/abs/2401.02954"
+)
+GPT3 = Citation("GPT-3, table 2.1: batch sizes and rates by model size", "https://arxiv.org/abs/2005.14165")
+ZERO = Citation(
+    "ZeRO, section 3: memory of weights, gradients and optimizer states", "https://arxiv.org/abs/1910.02054"
+)
+MEGATRON_3D = Citation(
+    "Megatron-LM on GPU clusters: tensor parallelism, pipeline bubble", "https://arxiv.org/abs/2104.04473"
+)
+ACTIVATIONS = Citation("Reducing activation recomputation in large transformers", "https://arxiv.org/abs/2205.05198")

@@ -14,6 +14,10 @@ from trainlens.model import Attempt, Better, Event, Fact, Note, Panel, Place, So
 Severity = Literal["info", "warning", "error"]
 Outcome = Literal["supported", "ruled-out", "not-measured"]
 Status = Literal["found", "clean", "not-applicable", "not-enough-data", "failed"]
+Family = Literal[
+    "constant", "linear", "cosine", "polynomial", "warmup-stable-decay", "multi-step", "inverse-sqrt", "exponential",
+    "one-cycle", "cyclic", "restarts", "warmup-only", "unknown",
+]  # fmt: skip
 State = Literal["finished", "running", "stopped", "unknown"]
 Number = float | Literal["NaN", "Infinity", "-Infinity"] | None
 
@@ -88,6 +92,17 @@ class Accepted:
 
     finding: Finding
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What a detector saw and did not flag, with the reason that it found in the run. It changes no verdict."""
+
+    detector: str
+    message: str  # "12 slow steps at checkpoints"
+    first_step: int | None = None
+    last_step: int | None = None
+    metric: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +184,24 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class Schedule:
+    """A learning rate's schedule as its points show it. Rates are as logged; `error` is the misfit against the peak.
+
+    `decay_begin`: the last step of a plateau; `held_from`: from where it stands at its lowest before the end of the
+    log; `period`: steps of a cycle.
+    """
+
+    family: Family
+    peak: float
+    final: float
+    warmup_steps: int = 0  # steps until the peak, 0 without a warmup
+    error: float = 0.0
+    decay_begin: int | None = None
+    held_from: int | None = None
+    period: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunDiagnosis:
     name: str
     path: str
@@ -183,6 +216,8 @@ class RunDiagnosis:
     attempts: tuple[Attempt, ...] = ()
     notes: tuple[Note, ...] = ()
     accepted: tuple[Accepted, ...] = ()
+    schedule: Schedule | None = None  # of the learning rate, None where it is not logged or follows none that is known
+    explained: tuple[Explained, ...] = ()  # what detectors saw and did not flag
 
 
 @dataclass(frozen=True, slots=True)

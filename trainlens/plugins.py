@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from trainlens.citations import Citation
-from trainlens.diagnosis import Diagnosis, Finding, NotApplicable, NotEnoughData, Verdict
+from trainlens.diagnosis import Diagnosis, Explained, Finding, NotApplicable, NotEnoughData, Verdict
 from trainlens.errors import PluginError
 from trainlens.model import Batch, Checkpoint, Run
 from trainlens.sources import Source
@@ -45,7 +45,7 @@ class Parser(Protocol):
     def read(self, source: Source, since: Checkpoint | None = None) -> Iterator[Batch]: ...
 
 
-Answer = Sequence[Finding] | NotApplicable | NotEnoughData
+Answer = Sequence[Finding | Explained] | NotApplicable | NotEnoughData
 
 
 @runtime_checkable
@@ -56,6 +56,7 @@ class Detector(Protocol):
     one is missing the runner answers *not applicable* and `detect` is not called. `Options` is a frozen dataclass of
     `threshold()` fields. Pure. A module may also hold `TOLD_INSIDE`: detectors whose findings tell this one inside of
     theirs when the steps touch; `COST_INSIDE`: detectors that count the same lost seconds where both find the steps.
+    Beside findings it may return what it saw and did not flag, each an `Explained`: told, and no verdict changes.
     """
 
     NEEDS: tuple[str, ...]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainlens import plugins
-from trainlens.diagnosis import Finding, NotApplicable, NotEnoughData
+from trainlens.diagnosis import Explained, Finding, NotApplicable, NotEnoughData
 from trainlens.model import (
     NO_RANK,
     Attempt,
@@ -126,10 +126,10 @@ def _pair(curve: Curve) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray
     return np.arange(1, len(values) + 1), values
 
 
-def answer(detector: str, run: Run, **options: Any) -> Sequence[Finding] | NotApplicable | NotEnoughData:
+def answer(detector: str, run: Run, **options: Any) -> Sequence[Finding | Explained] | NotApplicable | NotEnoughData:
     """What the detector says of a run, as the runner would ask it."""
     module = plugins.load("detectors", detector)
-    found: Sequence[Finding] | NotApplicable | NotEnoughData = module.detect(run, module.Options(**options))
+    found: Sequence[Finding | Explained] | NotApplicable | NotEnoughData = module.detect(run, module.Options(**options))
     return found
 
 
@@ -139,13 +139,22 @@ def findings(detector: str, curves: Curve | Mapping[str, Curve] | Run, **options
     found = answer(detector, run, **options)
     if isinstance(found, NotApplicable | NotEnoughData):
         return []
-    for finding in found:
+    told = [one for one in found if isinstance(one, Finding)]
+    for finding in told:
         assert finding.detector == detector
         assert len(finding.title) <= 60, finding.title
         assert len(finding.message) <= 200, finding.message
         assert finding.first_step is None or finding.last_step is None or finding.first_step <= finding.last_step
         assert all(not one.limit_name or one.limit_name.startswith(f"{detector}.") for one in finding.evidence)
-    return list(found)
+    return told
+
+
+def explained(detector: str, curves: Curve | Mapping[str, Curve] | Run, **options: Any) -> list[str]:
+    """What the detector saw and did not flag."""
+    found = answer(detector, curves if isinstance(curves, Run) else run_of(curves), **options)
+    if isinstance(found, NotApplicable | NotEnoughData):
+        return []
+    return [one.message for one in found if isinstance(one, Explained)]
 
 
 def fires(

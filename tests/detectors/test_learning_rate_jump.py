@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, findings, run_of
-from trainlens.detectors import _learning_rate
 from trainlens.diagnosis import NotEnoughData
+from trainlens.signals import schedules
 
 N = 1000
 STEP = np.arange(N, dtype=float)
@@ -95,7 +95,7 @@ def test_needs_points() -> None:
     ],
 )
 def test_schedules_are_recognised(rate: Any, family: str, warmup: int | None) -> None:
-    schedule = _learning_rate.identify(np.arange(1, len(rate) + 1), np.asarray(rate, float))
+    schedule = schedules.identify(np.arange(1, len(rate) + 1), np.asarray(rate, float))
     assert schedule.family == family
     if warmup is not None:
         assert abs(schedule.warmup_steps - warmup) <= 5

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainlens import context
 from trainlens.citations import measured
 from trainlens.detectors._eval_context import eval_losses
 from trainlens.detectors._loss_context import Curve, add, changes, curve_of, interval, near
@@ -85,7 +86,8 @@ def _told(run: Run, curve: Curve, at: int, options: Options) -> Finding:
     before, after = curve.level(at - 3, at), curve.level(at, at + 3)
     step = interval(curve.step)
     explained = near(first, changes(run), step, step)
-    why = "; batch size, sequence length or a restart changed there" if explained else ""
+    where = context.of(run).why(first, step, step, ("batch size", "sequence length", "restart"))
+    why = f"; explained by {where}" if explained and where else ""
     return Finding(
         detector="eval-shift",
         severity="info" if explained else "warning",

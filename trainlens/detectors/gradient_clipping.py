@@ -25,7 +25,7 @@ import numpy as np
 
 from trainlens.citations import JUDGEMENT, USUAL, measured
 from trainlens.detectors._levels import settled, surely
-from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
+from trainlens.diagnosis import Evidence, Explained, Finding, NotApplicable, NotEnoughData
 from trainlens.figures import number
 from trainlens.model import Floats, Ints, Run
 from trainlens.plugins import threshold
@@ -53,7 +53,7 @@ class Options:
     points: int = threshold(40, "points needed", source=_RUNS)
 
 
-def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
+def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotApplicable | NotEnoughData:
     flags = next(iter(run.with_role("clipped")), None)
     if flags is not None:
         step, clipped = settled(flags, 0.05)
@@ -70,7 +70,12 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
     if len(clipped) < options.points:
         return NotEnoughData(f"{len(clipped)} points after the start, {options.points} are needed")
     share = float(np.mean(np.clip(clipped, 0, 1)))
-    return [_finding(options, step, clipped, share, metric, how)] if share > options.watch else []
+    if share > options.watch:
+        return [_finding(options, step, clipped, share, metric, how)]
+    if not share:
+        return []
+    what = f"{number(round(share, 4), 'share')} of steps are clipped, up to {number(options.watch, 'share')} is usual"
+    return [Explained("gradient-clipping", what, int(step[0]), int(step[-1]), metric)]
 
 
 def _finding(options: Options, step: Ints, clipped: Floats, share: float, metric: str, how: str) -> Finding:

@@ -26,11 +26,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trainlens import context
 from trainlens.citations import JUDGEMENT, SGDR, measured
 from trainlens.detectors import _learning_rate
 from trainlens.detectors._levels import surely
-from trainlens.diagnosis import Evidence, Finding, NotEnoughData
-from trainlens.figures import number
+from trainlens.diagnosis import Evidence, Explained, Finding, NotEnoughData
+from trainlens.figures import counted, number
 from trainlens.model import Floats, Ints, Run, Series
 from trainlens.plugins import threshold
 from trainlens.signals import episodes
@@ -49,7 +50,7 @@ class Options:
     points: int = threshold(20, "points needed", source=_RUNS)
 
 
-def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
+def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotEnoughData:
     found: list[Finding] = []
     longest = 0
     for series in run.with_role("learning-rate"):
@@ -60,7 +61,23 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
                       if not any(one.first_step == other.first_step for other in found)]  # fmt: skip
     if longest < options.points:
         return NotEnoughData(f"{longest} learning rates, {options.points} are needed")
-    return found
+    return found or _lawful(run)
+
+
+def _lawful(run: Run) -> list[Explained]:
+    """Leaps and falls of the rate that belong to its schedule."""
+    series, schedule = run.get("lr"), context.of(run).schedule
+    if series is None or schedule is None:
+        return []
+    if schedule.family == "multi-step" and len(steps := context.of(run).at("learning rate")):
+        at = ", ".join(f"{step:,}" for step in steps[:4])
+        at += " and others" if len(steps) > 4 else ""
+        what = f"{counted(len(steps), 'fall')} to a held level at {at}, as a multi-step schedule has them"
+        return [Explained("learning-rate-jump", what, int(steps[0]), int(steps[-1]), series.metric)]
+    if schedule.period is not None and schedule.family == "restarts":
+        what = f"warm restarts every {counted(schedule.period, 'step')}"
+        return [Explained("learning-rate-jump", what, int(series.step[0]), int(series.step[-1]), series.metric)]
+    return []
 
 
 def _of(series: Series, options: Options, step: Ints, rate: Floats) -> list[Finding]:

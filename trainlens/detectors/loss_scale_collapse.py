@@ -25,8 +25,8 @@ import numpy as np
 
 from trainlens.citations import DEEPSPEED_FP16, measured
 from trainlens.detectors._levels import surely
-from trainlens.diagnosis import Evidence, Finding, NotEnoughData
-from trainlens.figures import number
+from trainlens.diagnosis import Evidence, Explained, Finding, NotEnoughData
+from trainlens.figures import counted, number
 from trainlens.model import Event, Floats, Ints, Run
 from trainlens.plugins import threshold
 from trainlens.signals import episodes
@@ -43,7 +43,7 @@ class Options:
     points: int = threshold(20, "points needed", source=_RUNS)
 
 
-def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
+def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotEnoughData:
     floor = [event for event in run.events if event.kind == "loss-scale-floor"]
     series = next(iter(run.with_role("loss-scale")), None)
     if series is None:
@@ -55,12 +55,28 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
     begin = _search(logs)
     falls = np.zeros(len(logs), bool)
     falls[begin:] = (np.diff(logs, prepend=logs[0]) < 0)[begin:]
-    found = []
+    found: list[Finding] = []
+    told: set[int] = set()
     for first, last in episodes(falls, max(options.span, len(logs) // 50)):
         depth = float(logs[max(0, first - 1)] - logs[last])
         if depth >= options.halvings or (depth >= 1 and 2.0 ** logs[last] < options.lowest):
             found.append(_finding(options, series.metric, step, logs, (first, last), depth))
-    return found or _stated(run, floor)
+            told.update(range(first, last + 1))
+    halvings = np.flatnonzero(np.diff(logs, prepend=logs[0]) < 0)
+    usual = [at for at in halvings.tolist() if at not in told]
+    return [*(found or _stated(run, floor)), *_usual(series.metric, step, usual, begin)]
+
+
+def _usual(metric: str, step: Ints, halvings: list[int], begin: int) -> list[Explained]:
+    """Halvings that belong to a dynamic scale: its search at the start, and single ones that are won back."""
+    search = sum(at < begin for at in halvings)
+    parts = [f"{counted(search, 'halving')} in the search at the start"] if search else []
+    if later := len(halvings) - search:
+        parts.append(f"{counted(later, 'single halving')} after it")
+    if not parts:
+        return []
+    first, last = int(step[halvings[0]]), int(step[halvings[-1]])
+    return [Explained("loss-scale-collapse", f"{', '.join(parts)}, as a dynamic loss scale does", first, last, metric)]
 
 
 def _search(logs: Floats) -> int:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trainlens import context
 from trainlens.citations import measured
 from trainlens.detectors._loss_context import (
     Curve,
@@ -78,7 +79,8 @@ def _told(run: Run, curve: Curve, at: int, before: float, after: float, stays: b
     first, step = int(curve.step[at]), interval(curve.step)
     half = max(10, len(curve) // 50)
     explained = near(first, changes(run), half * step, half * step)
-    why = "; batch size, sequence length or a restart changed there" if explained else ""
+    where = context.of(run).why(first, half * step, half * step, ("batch size", "sequence length", "restart"))
+    why = f"; explained by {where}" if explained and where else ""
     fate = "and stayed there" if stays else "and went on from there"
     return Finding(
         detector="loss-shift",

@@ -26,7 +26,7 @@ import numpy as np
 from trainlens.citations import measured
 from trainlens.detectors import _speed
 from trainlens.detectors._levels import cost
-from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
+from trainlens.diagnosis import Evidence, Explained, Finding, NotApplicable, NotEnoughData, Severity
 from trainlens.figures import number, seconds
 from trainlens.model import Run
 from trainlens.plugins import threshold
@@ -47,16 +47,19 @@ class Options:
     points: int = threshold(60, "points needed", source=_RUNS)
 
 
-def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
+def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotApplicable | NotEnoughData:
     pace = _speed.pace(run)
     if pace is None or not pace.timed:
         return NotApplicable("the log has no step times and no clock")
     if len(pace.step) < options.points:
         return NotEnoughData(f"{len(pace.step)} step times, {options.points} are needed")
     found = _speed.stalls(pace, options.factor, options.sigmas, options.regular)
-    if len(found.at) < options.count or not found.period or found.share < options.notable:
+    if len(found.at) < options.count or not found.period:
         return []
     first, last = int(pace.step[found.at[0]]), int(pace.step[found.at[-1]])
+    if found.share < options.notable:
+        what = f"a stall every {found.period:,} steps, {number(round(found.share, 4), 'share')} of all time"
+        return [Explained("periodic-stall", what, first, last, pace.metric)]
     each = float(np.median(found.lost))
     lost = float(np.minimum(found.lost, 3 * each).sum())  # the rest of a longer one has another cause, and its finding
     usual = float(found.usual[found.at].mean())

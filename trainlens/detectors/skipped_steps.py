@@ -25,8 +25,8 @@ import numpy as np
 
 from trainlens.citations import JUDGEMENT, TORCH_AMP, measured
 from trainlens.detectors._levels import surely
-from trainlens.diagnosis import Evidence, Finding, NotEnoughData
-from trainlens.figures import number
+from trainlens.diagnosis import Evidence, Explained, Finding, NotEnoughData
+from trainlens.figures import counted, number
 from trainlens.model import Floats, Ints, Run
 from trainlens.plugins import threshold
 from trainlens.signals import episodes
@@ -45,11 +45,12 @@ class Options:
     points: int = threshold(40, "rows needed", source=_RUNS)
 
 
-def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
+def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotEnoughData:
     step, skips = _skips(run)
     n = len(step)
     if n < options.points:
         return NotEnoughData(f"{n} rows, {options.points} are needed")
+    every = skips
     begin = max(min(options.start, n // 4), n // 50)
     skips = np.where(np.arange(n) < begin, 0.0, skips)
     took = np.diff(step, prepend=2 * step[0] - step[1]).clip(1).astype(float)
@@ -58,11 +59,21 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
     many = np.zeros(n, bool)
     lost = sums[window:] - sums[:-window]
     many[window - 1 :] = (lost >= options.count) & (lost > options.share * (steps[window:] - steps[:-window]))
-    found = []
+    found: list[Finding] = []
     for first, last in episodes(many, window):
         inside = np.flatnonzero(skips[max(0, first - window + 1) : last + 1]) + max(0, first - window + 1)
         found.append(_finding(options, step, skips, took, int(inside[0]), int(inside[-1])))
-    return found
+    inside_one = np.zeros(n, bool)
+    for one in found:
+        inside_one |= (step >= (one.first_step or 0)) & (step <= (one.last_step or 0))
+    rest = np.where(inside_one, 0.0, every)
+    at = np.flatnonzero(rest)
+    if not len(at):
+        return found
+    search = float(rest[:begin].sum())
+    where = f", {search:,.0f} of them in the search at the start" if search else ""
+    what = f"{counted(round(float(rest.sum())), 'skipped step')}{where}, as a dynamic loss scale does"
+    return [*found, Explained("skipped-steps", what, int(step[at[0]]), int(step[at[-1]]), "skipped_steps")]
 
 
 def _skips(run: Run) -> tuple[Ints, Floats]:

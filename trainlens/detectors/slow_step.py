@@ -25,10 +25,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainlens import context
 from trainlens.citations import JUDGEMENT, measured
 from trainlens.detectors import _speed
 from trainlens.detectors._levels import cost, surely
-from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
+from trainlens.diagnosis import Evidence, Explained, Finding, NotApplicable, NotEnoughData
 from trainlens.figures import counted, number, seconds
 from trainlens.model import Run
 from trainlens.plugins import threshold
@@ -55,7 +56,7 @@ class Options:
     few: int = threshold(12, "points needed to say that it scatters", source=JUDGEMENT)
 
 
-def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
+def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotApplicable | NotEnoughData:
     pace = _speed.pace(run)
     if pace is None or not pace.timed:
         return NotApplicable("the log has no step times and no clock")
@@ -133,10 +134,15 @@ def _pauses(run: Run, options: Options) -> list[Finding]:
     ]  # fmt: skip
 
 
-def _slow(run: Run, pace: _speed.Pace, options: Options) -> list[Finding]:
+def _slow(run: Run, pace: _speed.Pace, options: Options) -> list[Finding | Explained]:
     found = _speed.stalls(pace, options.factor, options.sigmas, 0.6)
     if not len(found.at) or found.period or found.share < options.notable:
         return []
+    where = context.of(run).common(pace.step[found.at], 1.5 * float(np.median(np.diff(pace.step))))
+    if where and found.share < options.share:
+        first, last = int(pace.step[found.at[0]]), int(pace.step[found.at[-1]])
+        what = f"{counted(len(found.at), 'slow step')} at {where}, {seconds(float(found.lost.sum()))} in all"
+        return [Explained("slow-step", what, first, last, pace.metric)]
     worst = found.at[np.argsort(-found.lost, kind="stable")]
     top, many = worst[0], len(worst)
     slowest, usual = float(pace.seconds[top]), float(found.usual[top])

@@ -17,8 +17,8 @@ from trainlens.model import SourceReport
 
 __all__ = [
     "Card", "accepted_line", "cards", "checked_line", "confidence", "cost_line", "counted", "do_first", "incomplete",
-    "moment", "not_judged_line", "number", "result_line", "seconds", "state", "steps", "verdict", "verdict_label",
-    "verdict_of",    "verdict_text",
+    "moment", "not_judged_line", "number", "result_line", "schedule_line", "seconds", "state", "steps",
+    "verdict", "verdict_label", "verdict_of", "verdict_text",
 ]  # fmt: skip
 
 State = Literal["error", "warning", "healthy", "not-judged"]
@@ -144,6 +144,24 @@ def result_line(run: RunDiagnosis) -> str:
     if losses:
         losses = ["; ".join([losses[0], *map(_lowered, losses[1:])])]
     return ". ".join([_how_far(run), *losses]) + "."
+
+
+def schedule_line(run: RunDiagnosis) -> str | None:
+    """ "cosine, warmup of 2,000 steps, 4.2e-4 to 4.2e-5.": the learning rate's schedule; None where none is known."""
+    found = run.schedule
+    if found is None:
+        return None
+    parts: list[str] = ["only a warmup so far" if found.family == "warmup-only" else found.family]
+    if found.warmup_steps and found.family != "warmup-only":
+        parts.append(
+            f"{'peak after' if found.family == 'one-cycle' else 'warmup of'} {counted(found.warmup_steps, 'step')}"
+        )
+    if found.period:
+        parts.append(f"every {counted(found.period, 'step')}")
+    if found.decay_begin is not None:
+        parts.append(f"decay from step {found.decay_begin:,}")
+    rates = number(found.peak) if found.final == found.peak else f"{number(found.peak)} to {number(found.final)}"
+    return f"{', '.join([*parts, rates])}."
 
 
 def cost_line(run: RunDiagnosis) -> str | None:

@@ -90,6 +90,8 @@ def _run(run: RunDiagnosis) -> dict[str, Any]:
         "attempts": run.attempts,
         "notes": [_note(note) for note in run.notes],
         "accepted": [{"reason": one.reason, "finding": finding_as_told(one.finding)} for one in run.accepted],
+        "schedule": run.schedule,
+        "explained": run.explained,
     }
 
 

@@ -60,7 +60,12 @@ def _table(diagnosis: Diagnosis) -> str:
 def _run(run: RunDiagnosis, *, alone: bool) -> Iterator[str]:
     if not alone:
         yield f"### {_STATE[words.state(run)]} {_escaped(run.name)}: {_escaped(words.verdict_label(run))}"
-    lines = [("Do first", words.do_first(run)), ("Result", words.result_line(run)), ("Cost", words.cost_line(run))]
+    lines = [
+        ("Do first", words.do_first(run)),
+        ("Result", words.result_line(run)),
+        ("Schedule", words.schedule_line(run)),
+        ("Cost", words.cost_line(run)),
+    ]
     yield "  \n".join(f"**{name}** {_escaped(text)}" for name, text in lines if text)
     cards = words.cards(run)
     if cards and (chart := sparkline(run, cards, WIDTH)) is not None:

@@ -99,6 +99,7 @@ def _run(run: RunDiagnosis, diagnosis: Diagnosis, options: Options, detail: Deta
     for name, text in (
         ("Do first", words.do_first(run)),
         ("Result", words.result_line(run)),
+        ("Schedule", words.schedule_line(run)),
         ("Cost", words.cost_line(run)),
     ):
         if text:
@@ -257,6 +258,8 @@ def _ending(run: RunDiagnosis, options: Options, spaced: bool) -> Iterator[Row]:
         yield Row("")
     if accepted := words.accepted_line(run):
         yield Row("  Accepted", accepted, "bold")
+    if options.verbose:
+        yield from (Row("  Explained", f"{one.message}: not flagged ({one.detector})", "dim") for one in run.explained)
     if left := words.not_judged_line(run, brief=words.state(run) == "healthy" and not options.verbose):
         yield Row("  Not judged", left, "bold")
     if options.verbose:
