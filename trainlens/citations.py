@@ -40,3 +40,10 @@ CS231N = Citation("Stanford CS231n, ratio of weight updates to weights", "https:
 PALM_MFU = Citation("PaLM, section 4.1: model FLOPs utilization", "https://arxiv.org/abs/2204.02311")
 DEEPSPEED_FP16 = Citation("DeepSpeed, fp16 options: min_loss_scale", "https://www.deepspeed.ai/docs/config-json/")
 SGDR = Citation("SGDR: stochastic gradient descent with warm restarts", "https://arxiv.org/abs/1608.03983")
+LM_EVAL = Citation(
+    "EleutherAI, lm-evaluation-harness: standard errors of scores",
+    "https://github.com/EleutherAI/lm-evaluation-harness",
+)
+DAPO = Citation("DAPO: an open-source LLM reinforcement learning system at scale", "https://arxiv.org/abs/2503.14476")
+PPO = Citation("Schulman et al. 2017, Proximal policy optimization", "https://arxiv.org/abs/1707.06347")
+MILLER = Citation("Miller 2024, Adding error bars to evals", "https://arxiv.org/abs/2411.00640")

@@ -88,7 +88,7 @@ def _search(curve: Curve, size: int, score: float, half: int, limits: Limits) ->
     z[: max(6, n // 50)] = 0.0
     late = slice(n // 5, None)
     lower = -z[late][z[late] < 0]
-    limit = tail_threshold(lower, 3 * n, score)
+    limit = tail_threshold(lower, 3 * n, score) * (_skew(z[late]) if size == 1 else 1.0)
     reach = max(1.3 * usual_reach(-moves[late]), 2.0 * usual_reach(moves))
     enough = size_gate(curve, base, limits)
     hits = (z > limit) & (above > enough) & (moves > reach)
@@ -104,6 +104,19 @@ def _search(curve: Curve, size: int, score: float, half: int, limits: Limits) ->
         top = start + int(np.argmax(curve.value[start : end + 1]))
         found.append(Spike(start, end, top, float(base[first]), float(above[peak]), float(z[peak])))
     return found
+
+
+def _skew(z: Floats) -> float:
+    """How much further than the lower tail the upper one reaches, from parts of both that rare spikes do not touch.
+
+    What lies near tells little of the furthest point, so the square of the ratio is taken, where it is sure.
+    """
+    upper, lower = z[z > 0], -z[z < 0]
+    if len(upper) < 60 or len(lower) < 60:
+        return 1.0
+    ratio = float(np.quantile(upper, 0.8) / max(np.quantile(lower, 0.8), 1e-12))
+    doubt = 1 + 3.4 / float(min(len(upper), len(lower))) ** 0.5  # two standard errors of such a ratio
+    return float(min(2.0, max(1.0, ratio / doubt) ** 2))
 
 
 def _few(curve: Curve, limits: Limits) -> list[Spike]:
