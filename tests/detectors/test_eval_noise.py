@@ -27,7 +27,7 @@ def test_noise_above_progress_is_info_with_advice(scale: float) -> None:
 
 
 def test_noise_that_hides_all_progress_is_a_warning() -> None:
-    (found,) = findings("eval-noise", evaluations(0.1, fall=0.01, seed=1))
+    (found,) = findings("eval-noise", evaluations(0.15, fall=0.01, seed=1))
     assert found.severity == "warning"
 
 

@@ -9,7 +9,7 @@ Scatter: how far evaluations lie from the line between their neighbours, as one 
 level gains between two evaluations, from Theil and Sen's slope over the last two thirds. It is told as info when the
 scatter is more than `scatter` of the level and more than `unclear` times the progress, so that two neighbours are put
 in the wrong order in four of ten cases or more; with how many evaluations, or how much larger a set, would do. It is a
-warning when the scatter is more than `severe` of the level and the thirds of the run do not differ by as much.
+warning when the scatter is more than `severe` of the level and the thirds of the run do not differ by half as much.
 
 What to do
 Evaluate on more samples, always the same ones in the same way; or rank averages over several evaluations.
@@ -45,7 +45,7 @@ _TUNED = measured("105 labelled runs with evaluations, some with small held-out 
 class Options:
     scatter: float = threshold(0.01, "scatter as a share of the level", source=_TUNED, unit="share")
     unclear: float = threshold(3.0, "scatter over the progress between neighbours", source=MILLER, unit="times")
-    severe: float = threshold(0.05, "scatter from which it may be a warning", source=_TUNED, unit="share")
+    severe: float = threshold(0.10, "scatter from which it may be a warning", source=_TUNED, unit="share")
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
@@ -83,7 +83,7 @@ def _judge(curve: Curve, options: Options) -> Finding | None:
     if noise <= options.unclear * progress or low > 0:  # surely rising: that is another ailment, and can be ranked
         return None
     thirds = [float(np.median(part)) for part in np.array_split(curve.value[n // 6 :], 3)]
-    lost = noise > options.severe * level and max(thirds) - min(thirds) < noise
+    lost = noise > options.severe * level and max(thirds) - min(thirds) < noise / 2
     severity: Severity = "warning" if lost else "info"
     return _told(curve, late.start, noise, level, progress, severity, options)
 
