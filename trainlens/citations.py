@@ -52,3 +52,10 @@ MEGATRON_3D = Citation(
     "Megatron-LM on GPU clusters: tensor parallelism, pipeline bubble", "https://arxiv.org/abs/2104.04473"
 )
 ACTIVATIONS = Citation("Reducing activation recomputation in large transformers", "https://arxiv.org/abs/2205.05198")
+LM_EVAL = Citation(
+    "EleutherAI, lm-evaluation-harness: standard errors of scores",
+    "https://github.com/EleutherAI/lm-evaluation-harness",
+)
+DAPO = Citation("DAPO: an open-source LLM reinforcement learning system at scale", "https://arxiv.org/abs/2503.14476")
+PPO = Citation("Schulman et al. 2017, Proximal policy optimization", "https://arxiv.org/abs/1707.06347")
+MILLER = Citation("Miller 2024, Adding error bars to evals", "https://arxiv.org/abs/2411.00640")

@@ -59,6 +59,7 @@ _ABOUT: dict[str, tuple[Role, Better]] = {
     "gpu/temperature": ("temperature", "none"),
     "update_ratio": ("update-ratio", "none"),
     "epoch": ("counter", "none"),
+    "response_length": ("counter", "none"),
     "tokens": ("counter", "none"),
 }
 _BY_FOLDER: dict[str, tuple[Role, Better]] = {

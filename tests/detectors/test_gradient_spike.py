@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.detectors.door import answer, findings, run_of
+from tests.detectors.door import answer, findings, fires, run_of
 from trainlens.diagnosis import NotEnoughData
 
 N = 1000
@@ -66,3 +66,11 @@ def test_long_series_have_the_same_findings() -> None:
 
 def test_needs_points() -> None:
     assert isinstance(answer("gradient-spike", run_of({"grad_norm": np.ones(20)})), NotEnoughData)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_peaks_that_the_run_has_all_along_are_its_scatter(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    norm = np.exp(0.1 * chance.normal(size=4000))
+    norm[chance.integers(0, 4000, 160)] *= chance.uniform(4, 9, 160)
+    assert fires("gradient-spike", {"grad_norm": norm}) == []

@@ -226,3 +226,18 @@ def test_the_olmo_score_stands_beside() -> None:
 def test_the_olmo_score_counts_far_values_of_the_middle(values: Floats, expected: float | None) -> None:
     found = rules.olmo_score(values)
     assert found == (expected if expected is None else pytest.approx(expected, abs=1e-6))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("points", [120, 900, 6000])
+@pytest.mark.parametrize("law", ["gamma", "lognormal", "correlated"])
+def test_skewed_and_correlated_scatter_is_no_spike(seed: int, points: int, law: str) -> None:
+    chance = np.random.default_rng(100 * points + seed)
+    if law == "gamma":
+        noise = chance.gamma(4, size=points) / 4
+    elif law == "lognormal":
+        noise = np.exp(0.3 * chance.normal(size=points))
+    else:
+        steps = chance.normal(size=points)
+        noise = np.exp(0.12 * np.convolve(steps, 0.8 ** np.arange(20), "full")[:points] * 0.6)
+    assert [one for one in fires("loss-spike", falling(points, scatter=0.0) * noise) if one[2] != "info"] == []

@@ -113,3 +113,9 @@ def test_three_evaluations_are_not_enough() -> None:
 @pytest.mark.parametrize(("option", "value"), [("mild", 0.9), ("steadiness", 0.9999)])
 def test_a_stricter_threshold_silences(option: str, value: float) -> None:
     assert fires("overfitting", with_training(turned(1.3, scatter=0.02)), **{option: value}) == []
+
+
+def test_a_few_evaluations_that_are_all_worse_are_info() -> None:
+    held_out = [3.0, 2.6, 2.4, 2.2, 2.1, 2.0, 2.05, 2.055, 2.05, 2.052, 2.055, 2.051]
+    curves = {"train/loss": falling(1200, end=0.5), "eval/loss": (np.arange(100, 1201, 100), held_out)}
+    assert [one[2] for one in fires("overfitting", curves)] in ([], ["info"])

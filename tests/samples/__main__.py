@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import shutil
@@ -15,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from tests.samples import writers
+from tests.samples import policies, writers
 from tests.samples.training import Model, Plan, Row, cosine, text, train
 
 ROOT = Path(__file__).resolve().parents[2] / "sample_logs"
@@ -158,6 +159,21 @@ def saving_and_evaluating_stop_in_megatron(folder: Path) -> None:
     rows = train(Plan(700, cosine(3e-3, 40, 700), seed=20, eval_every=50))
     quiet = (replace(row, eval_loss=None) if row.step > 350 else row for row in rows)
     writers.megatron(quiet, folder, total=700, save_every=50, last_save=350)
+
+
+def healthy_policy(folder: Path) -> None:
+    """A small policy is taught by its rewards; it gets more certain and briefer as it learns."""
+    _rows(folder, policies.train(400, rate=1.0))
+
+
+def entropy_collapse_of_a_policy(folder: Path) -> None:
+    """From step 150 on rewards are paid to the wrong answers, 100 times too large: certain at once, of anything."""
+    _rows(folder, policies.train(400, rate=1.0, spoiled_from=150))
+
+
+def _rows(folder: Path, rows: Iterator[dict[str, float]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
 def straggler_among_four_ranks(folder: Path) -> None:

@@ -71,7 +71,7 @@ def find_rise(curve: Curve, limits: LevelLimits) -> Rise | None:
     if curve.positive:
         need = max(limits.size * abs(level), limits.errors * error, limits.errors * swing)
     else:
-        need = max(limits.lost_signed * progress, 8 * error, 4 * curve.noise)
+        need = max(limits.lost_signed * progress, 8 * error, 4 * curve.noise, limits.errors * swing)
     if best >= len(levels) - 3 or end - level <= need:
         return None if curve.ends_finite else _rise_before_death(curve, level)
     onset, abrupt = _onset(curve, picks, levels, best, end, error)

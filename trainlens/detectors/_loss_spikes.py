@@ -88,7 +88,7 @@ def _search(curve: Curve, size: int, score: float, half: int, limits: Limits) ->
     z[: max(6, n // 50)] = 0.0
     late = slice(n // 5, None)
     lower = -z[late][z[late] < 0]
-    limit = tail_threshold(lower, 3 * n, score)
+    limit = tail_threshold(lower, 3 * n, score) * (_skew(z[late]) if size == 1 else 1.0)
     reach = max(1.3 * usual_reach(-moves[late]), 2.0 * usual_reach(moves))
     enough = size_gate(curve, base, limits)
     hits = (z > limit) & (above > enough) & (moves > reach)
@@ -104,6 +104,19 @@ def _search(curve: Curve, size: int, score: float, half: int, limits: Limits) ->
         top = start + int(np.argmax(curve.value[start : end + 1]))
         found.append(Spike(start, end, top, float(base[first]), float(above[peak]), float(z[peak])))
     return found
+
+
+def _skew(z: Floats) -> float:
+    """How much further than the lower tail the upper one reaches, from parts of both that rare spikes do not touch.
+
+    What lies near tells little of the furthest point, so the square of the ratio is taken, where it is sure.
+    """
+    upper, lower = z[z > 0], -z[z < 0]
+    if len(upper) < 60 or len(lower) < 60:
+        return 1.0
+    ratio = float(np.quantile(upper, 0.8) / max(np.quantile(lower, 0.8), 1e-12))
+    doubt = 1 + 3.4 / float(min(len(upper), len(lower))) ** 0.5  # two standard errors of such a ratio
+    return float(min(2.0, max(1.0, ratio / doubt) ** 2))
 
 
 def _few(curve: Curve, limits: Limits) -> list[Spike]:
@@ -166,20 +179,25 @@ def _early(curve: Curve, found: list[Spike]) -> list[Spike]:
     if not curve.positive:
         return found
     start, value = curve.level(0, 3), curve.value[: max(10, n // 5)]
-    scatter = mad(np.diff(np.log(curve.value))) / 2**0.5
+    high = episodes(value > 1.3 * start, int(np.clip(n // 40, 5, 50)))
+    scatter = _scatter(np.log(curve.value)) if high else 0.0
     added = []
-    for first, last in episodes(value > 1.3 * start, int(np.clip(n // 40, 5, 50))):
+    for first, last in high:
         peak = first + int(np.argmax(value[first : last + 1]))
         beyond = last - first >= 3 and float(np.median(value[first : last + 1])) > float(curve.value[last + 1 :].max())
-        least = (
-            1.5 if beyond else max(1.5, float(np.exp(6 * scatter)))
-        )  # beyond all that the run's scatter ever reaches
+        least = max(1.5, float(np.exp((2 if beyond else 6) * scatter)))  # beyond all that the run's scatter reaches
         if value[peak] <= least * start or last == first:
             continue
         found = [spike for spike in found if not first - 5 <= spike.first <= last + 5]
         height = float(value[peak] - start)
         added.append(Spike(first, last, peak, start, height, height / max(curve.noise, 1e-12), early=True))
     return found + added
+
+
+def _scatter(logs: Floats) -> float:
+    """Standard deviation about the level, also of noise that is correlated from point to point."""
+    rest = logs - rolling_median(logs, int(np.clip(len(logs) // 15, 24, 128)))
+    return max(mad(rest[len(rest) // 5 :]), mad(np.diff(logs)) / 2**0.5)
 
 
 def _settled(curve: Curve, spike: Spike, half: int) -> Spike:

@@ -5,9 +5,10 @@ A leap often comes a few steps before the loss leaves its trend; a run with many
 
 How it is found
 The logarithm of the norm against the running median of its neighbours. A spike is more than `ratio` times that level
-and further out than chance would reach in a series of this length (the tail of the downward scatter tells), and lasts
-at most 2 % of the run. It is a warning when it is more than `severe` times the level, or when the training loss
-leaves its own level within 20 steps; else it is worth a line: small batches have such leaps without harm.
+and further out than chance would reach in a series of this length (the tail of the downward scatter tells), and than
+`usual` times the peaks that this run has all along, and lasts at most 2 % of the run. It is a warning when it is more
+than `severe` times the level, or when the training loss leaves its own level within 20 steps; else it is worth a line:
+small batches have such leaps without harm.
 
 What to do
 Look at the samples of these steps; clip the gradient, or clip it lower.
@@ -25,6 +26,7 @@ import numpy as np
 
 from trainlens.citations import measured
 from trainlens.detectors._levels import surely
+from trainlens.detectors._loss_spikes import usual_reach
 from trainlens.diagnosis import Evidence, Finding, NotEnoughData
 from trainlens.figures import number
 from trainlens.model import Floats, Ints, Run, Series
@@ -41,6 +43,7 @@ class Options:
     ratio: float = threshold(4.0, "norm against its level that is worth a line", unit="times", source=_RUNS)
     severe: float = threshold(10.0, "norm against its level that is a warning", unit="times", source=_RUNS)
     sigmas: float = threshold(6.0, "least height in deviations of the logarithm", source=_RUNS)
+    usual: float = threshold(1.3, "height over what a usual twentieth of the run reaches", unit="times", source=_RUNS)
     loss_sigmas: float = threshold(6.0, "height of a loss that counts as following", source=_RUNS)
     points: int = threshold(40, "points needed", source=_RUNS)
 
@@ -68,6 +71,7 @@ def _of(run: Run, series: Series, options: Options, step: Ints, logs: Floats) ->
     late = rest[n // 10 :]
     sigma = max(mad(late), 1e-3)
     limit = sigma * tail_threshold(-late[late < 0] / sigma, n, options.sigmas)
+    limit = max(limit, options.usual * usual_reach(late))
     out = []
     for first, last in episodes((rest > np.log(options.ratio)) & (rest > limit), max(2, window // 12)):
         if last - first + 1 > max(5, n // 50):

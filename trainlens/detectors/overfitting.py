@@ -7,8 +7,8 @@ behind.
 How it is found
 Evaluations are smoothed by a median of three. The last three lie above the best by `loss` (Prechelt's generalisation
 loss) and by more than 4 times their scatter, they rise steadily (Kendall's tau above `steadiness`, p < 0.01), at
-least 4 come after the best, and the training loss has not risen meanwhile. Error from `severe`; info from `mild`, or
-where p is below 0.05 only.
+least 4 come after the best, and the training loss has not risen meanwhile. Error from `severe`; info from `mild`,
+where p is below 0.05 only, or where the rise is not steady but all since the best are worse by half of it.
 
 What to do
 Take the checkpoint of the best evaluation. Stop early, add data or regularisation, or train fewer epochs.
@@ -64,14 +64,17 @@ def _judge(held_out: Curve, train: Curve, options: Options) -> Finding | None:
     if n - best < 5 or rise < options.mild or end - level < 4 * scatter:
         return None
     tau, chance = kendall(value[best:])
-    if tau <= options.steadiness or chance >= 0.05:
+    unsteady = tau <= options.steadiness or chance >= 0.05
+    if (
+        unsteady and not (value[best + 1 :] > (level + end) / 2).all()
+    ):  # a few evaluations, all of them worse, rank none
         return None
     around = levels_at(train, held_out.step[[best, n - 1]])
     now = min(float(around[1]), train.level(len(train) - max(5, len(train) // 20), len(train)))
     if now > float(around[0]) + 0.01 * abs(float(around[0])):
         return None
     severity: Severity = "error" if rise >= options.severe else "warning"
-    if rise < options.loss or chance >= 0.01:
+    if rise < options.loss or chance >= 0.01 or unsteady:
         severity = "info"
     return _told(held_out, best, level, end, (float(around[0]), now), severity, tau, options)
 
@@ -97,7 +100,7 @@ def _told(
         title=f"Overfitting since {first:,}, held-out loss up {number(round(end / level - 1, 3), 'share')}",
         message=f"{name} rose from its best {show(level)} at step {first:,} to {show(end)} at {last:,}, "
         f"while train/loss went from {show(train[0])} to {show(train[1])}.",
-        confidence=min(0.99, 0.6 + 0.4 * tau),
+        confidence=min(0.99, 0.6 + 0.4 * max(tau, 0.0)),
         ongoing=True,
         evidence=(
             Evidence(
