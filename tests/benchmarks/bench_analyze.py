@@ -1,4 +1,4 @@
-"""What a whole `trainlens analyze` costs: `python -m tests.benchmarks.bench_analyze [--points 1000000] [--kinds events]`.
+"""What a whole `trainlens analyze` costs: `python -m tests.benchmarks.bench_analyze`.
 
 Each figure is a process of its own: CPU seconds (user and system) and peak memory, the median of some turns, with the
 bytecode of modules kept as an installed program has it. Beside them stands what the machine needs to start Python with
