@@ -25,7 +25,7 @@ HEADINGS = ("Why it matters", "How it is found", "What to do", "When it is wrong
 
 # A room is a file or a folder; it imports from lower floors and from itself.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("model", "diagnosis", "signals", "citations", "errors", "engines", "figures", "context"),
+    ("model", "diagnosis", "signals", "citations", "errors", "engines", "figures", "context", "later"),
     ("plugins", "sources", "settings", "catalog"),
     (*SEAMS, "store"),
     ("analysis", "reading", "digest", "explanation", "watch", "compare", "pages", "inspection", "acceptance"),

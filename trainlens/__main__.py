@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from trainlens.errors import TrainlensError
@@ -12,6 +13,7 @@ REFUSED = 2
 def main() -> None:
     from trainlens.cli import app
 
+    gc.set_threshold(200_000, 10, 100)  # imports and charts make objects by the million, and drop few
     try:
         app()
     except TrainlensError as problem:

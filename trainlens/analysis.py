@@ -25,9 +25,11 @@ from trainlens.diagnosis import (
     Summary,
 )
 from trainlens.figures import agreed
-from trainlens.model import Run, SourceReport
+from trainlens.model import Run
 from trainlens.settings import Settings
 from trainlens.sources import RunFiles
+from trainlens.store import answers
+from trainlens.store.answers import Answer
 
 Progress = Callable[[str, int, int], None]  # name of the run, how many are done, of how many
 
@@ -40,12 +42,11 @@ def analyze(paths: Sequence[str | Path], settings: Settings, *, progress: Progre
     accepted = acceptance.load(settings.accepted)
     step = partial(analyze_run, settings=settings, now=now, baseline=reading.baseline(settings), accepted=accepted)
     if settings.jobs > 1 and len(work) > 1:
-        answers: Iterable[tuple[tuple[RunDiagnosis, ...], tuple[SourceReport, ...]]]
-        answers = engines.processes(step, work, settings.jobs)
+        told: Iterable[Answer] = engines.processes(step, work, settings.jobs)
     else:
-        answers = engines.in_turn(step, work)
+        told = engines.in_turn(step, work)
     runs: list[RunDiagnosis] = []
-    for done, (diagnoses, problems) in enumerate(answers, 1):
+    for done, (diagnoses, problems) in enumerate(told, 1):
         runs += diagnoses
         unread += problems
         if progress is not None:
@@ -73,11 +74,19 @@ def analyze_run(
     now: float,
     baseline: Run | None = None,
     accepted: Sequence[acceptance.Acceptance] = (),
-) -> tuple[tuple[RunDiagnosis, ...], tuple[SourceReport, ...]]:
+) -> Answer:
     """Read the files of one run, judge what they hold. A source may hold several runs. `now` is Unix seconds."""
-    runs, unread = reading.read_run(files, settings)
-    diagnoses = (diagnose(replace(run, baseline=baseline), settings, now, accepted) for run in runs)
-    return tuple(diagnoses), tuple(unread)
+
+    def judged() -> tuple[Answer, Sequence[Run]]:
+        runs, unread = reading.read_run(files, settings)
+        diagnoses = (diagnose(replace(run, baseline=baseline), settings, now, accepted) for run in runs)
+        return (tuple(diagnoses), tuple(unread)), runs
+
+    if not settings.cache or baseline is not None or accepted:
+        return judged()[0]
+    # What only says where the answer goes does not decide it.
+    about = replace(settings, output="", formats=(), fail_on="never", jobs=1, width=0)
+    return answers.answered(files, judged, about, now)
 
 
 # ---- from a run to its diagnosis -----------------------------------------------------------------------------------

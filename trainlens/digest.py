@@ -119,10 +119,11 @@ def _block_numbers(value: Floats, starts: Ints) -> tuple[Floats, Floats, Floats]
     if len(starts) == len(value):
         return value, value, value
     counts = np.diff(np.append(starts, len(value)))
-    block = np.repeat(np.arange(len(starts)), counts)
-    ordered = value[np.lexsort((value, block))]
-    upper, lower = ordered[starts + counts // 2], ordered[starts + (counts - 1) // 2]
-    return ordered[starts], 0.5 * (lower + upper), ordered[starts + counts - 1]
+    places = starts[:, None] + np.arange(int(counts.max()))
+    ordered = np.sort(np.where(places < (starts + counts)[:, None], value.take(places, mode="clip"), np.inf), axis=1)
+    rows = np.arange(len(starts))
+    upper, lower = ordered[rows, counts // 2], ordered[rows, (counts - 1) // 2]
+    return ordered[:, 0], 0.5 * (lower + upper), ordered[rows, counts - 1]
 
 
 def _gaps(step: Ints, drawn: Ints) -> tuple[int, ...]:

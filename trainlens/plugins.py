@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -37,7 +38,7 @@ class Parser(Protocol):
     reading of the same, shorter file ended with: go on from there. A module may also hold `TELLS_END = True`: such
     a file would say how its run ended, so that its silence means something; `PROVES = True`: when its `sniff` says 1,
     a checksum or the like has proved it, and no other parser is asked; `READS_TEXT = True`: it is not asked about files
-    that are no text.
+    that are no text; `READS_BESIDE = True`: it looks into files beside its source that are no sources themselves.
     """
 
     def sniff(self, head: bytes, path: Path) -> float: ...
@@ -158,6 +159,22 @@ def load(seam: Seam, name: str) -> Any:
 
 def load_all(seam: Seam) -> dict[str, Any]:
     return {name: load(seam, name) for name in names(seam)}
+
+
+def outsiders(seam: Seam) -> list[tuple[str, str, str]]:
+    """The plug-ins of others: name, module, and the version of the distribution that brought it."""
+    found = _entry_points(seam).values()
+    return sorted((entry.name, entry.value, entry.dist.version if entry.dist else "") for entry in found)
+
+
+@cache
+def says(seam: Seam, name: str, flag: str) -> bool:
+    """Whether a plug-in holds `FLAG = True`. Our own are not imported for that: the text of the module is searched."""
+    wing = importlib.import_module(f"trainlens.{seam}")
+    text = Path(wing.__path__[0]) / f"{name.replace('-', '_')}.py"
+    if name in _entry_points(seam) or not text.is_file():
+        return bool(getattr(load(seam, name), flag, False))
+    return re.search(rf"^{flag}\b[^=\n]*= True\b", text.read_text("utf-8"), re.MULTILINE) is not None
 
 
 def page(module: ModuleType) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from trainlens.model import Batch, Note, Run, SourceReport
 from trainlens.settings import Settings, nearest
 from trainlens.sources import HEAD, RunFiles, Source, binary, find, foreign, group, inner_last, real_path, shown
 from trainlens.sources.patterns import matches
+from trainlens.store import answers
 
 _PATTERNED = "key-value-text"  # the parser that reads by the user's patterns
 
@@ -109,7 +111,7 @@ def spare(paths: Sequence[str | Path], output: Path | None, settings: Settings) 
         for source in [*found.sources, *whole]:
             known = replace(source, patterns=settings.patterns)
             same = source.held is None and source.path.exists() and source.path.samefile(output)
-            if same and (source in whole or choose(known, settings.parser)[0]):
+            if same and (source in whole or choose(known, settings)[0]):
                 hint = "Name another file"
                 raise SettingsError("is one of the logs and would be lost", where=f"--output {output}", hint=hint)
 
@@ -128,7 +130,7 @@ def work(paths: Sequence[str | Path], settings: Settings) -> tuple[list[RunFiles
             fresh = [source for source in fresh if real_path(source.path) not in taken]
             taken |= {real_path(source.path) for source in fresh}
         for source in (replace(source, patterns=settings.patterns) for source in fresh):
-            name, report = choose(source, settings.parser)
+            name, report = choose(source, settings)
             if name:
                 read.append((source, name))
                 reasons[source.path] = report.reason
@@ -140,17 +142,18 @@ def work(paths: Sequence[str | Path], settings: Settings) -> tuple[list[RunFiles
     return found_runs, unread
 
 
-def choose(source: Source, forced: Sequence[str] = ()) -> tuple[str | None, SourceReport]:
+def choose(source: Source, settings: Settings | None = None) -> tuple[str | None, SourceReport]:
     """The parser of a source: the one that is surest of its head. None and the reason when there is none.
 
-    `forced` are parsers for all files ("csv") or for those of a pattern ("*.out=megatron"); the last that fits holds.
+    `settings.parser`: the last one that fits holds, for all files ("csv") or for those of a pattern ("*.out=megatron").
     """
+    settings = settings or Settings()
     try:
         head = source.head(HEAD)
     except (OSError, InputError) as problem:
         reason = problem.what if isinstance(problem, InputError) else f"cannot be opened: {problem.strerror or problem}"
         return None, SourceReport(source.name, "", bytes=source.size, state="not-read", reason=reason)
-    for entry in reversed(forced):
+    for entry in reversed(settings.parser):
         pattern, _, name = entry.rpartition("=")
         if not pattern or fnmatchcase(source.name, pattern) or fnmatchcase(source.path.name, pattern):
             plugins.load("parsers", name)
@@ -162,7 +165,8 @@ def choose(source: Source, forced: Sequence[str] = ()) -> tuple[str | None, Sour
         return _PATTERNED, SourceReport(
             source.name, _PATTERNED, bytes=source.size, reason="a pattern matches its lines"
         )
-    scores = _scores(head, source.path)
+    ask = partial(_scores, head, source.path)
+    scores = answers.scored(source, head, ask) if settings.cache else ask()
     best = max(scores, key=lambda name: scores[name], default="")
     if best and scores[best] > 0:
         others = sorted((score, name) for name, score in scores.items() if score > 0 and name != best)
@@ -178,13 +182,13 @@ def choose(source: Source, forced: Sequence[str] = ()) -> tuple[str | None, Sour
 
 def _scores(head: bytes, path: Path) -> dict[str, float]:
     """How sure each parser is; only the one whose certainty is proof where there is such a one: asking all is dear."""
-    parsers = plugins.load_all("parsers")
+    names = plugins.names("parsers")
     if binary(head):  # weights, of which a run leaves thousands
-        parsers = {name: parser for name, parser in parsers.items() if not getattr(parser, "READS_TEXT", False)}
-    for name, parser in parsers.items():
-        if getattr(parser, "PROVES", False) and _sureness(parser, head, path) == 1.0:
+        names = tuple(name for name in names if not plugins.says("parsers", name, "READS_TEXT"))
+    for name in names:
+        if plugins.says("parsers", name, "PROVES") and _sureness(plugins.load("parsers", name), head, path) == 1.0:
             return {name: 1.0}
-    return {name: _sureness(parser, head, path) for name, parser in parsers.items()}
+    return {name: _sureness(plugins.load("parsers", name), head, path) for name in names}
 
 
 def _sureness(parser: Any, head: bytes, path: Path) -> float:

@@ -9,44 +9,10 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks.bench_analyze import TRAINLENS, cost
-
-_WRITE = "import sys, pathlib; from tests.benchmarks import bench_incremental as b; "
-_WRITE += "b.write(sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3]))"
-
-
-def write(kind: str, path: Path, points: int) -> None:
-    """A log of so many points; a shorter one is the beginning of a longer one."""
-    import random
-
-    from tests.benchmarks import inputs_events
-
-    if kind == "events":
-        inputs_events.write(path, "regular", points)
-        return
-    chance = random.Random(1)
-    with path.open("w") as file:
-        for step in range(1, points // 8 + 1):
-            loss, norm = 3 / step**0.15 + chance.gauss(0, 0.02), 1 + 0.1 * chance.random()
-            if kind == "jsonl":
-                file.write(
-                    f'{{"step": {step}, "loss": {loss:.6f}, "grad_norm": {norm:.6f}, "lr": 0.0003, '
-                    f'"epoch": {step / 1e4}, "tokens_per_second": {9e4 * norm:.2f}, '
-                    f'"step_time": {0.4 * norm:.6f}, "memory": 71.5, "mfu": 0.41}}\n'
-                )
-            else:
-                file.write(
-                    f" [2025-10-0{1 + step // 86400} {step // 3600 % 24:02}:{step // 60 % 60:02}:{step % 60:02}] "
-                    f"iteration {step:8}/ 1000000 | consumed samples: {step * 8:12} | elapsed time per iteration (ms): "
-                    f"{400 * norm:.1f} | learning rate: 1.500000E-04 | global batch size:     8 | "
-                    f"lm loss: {loss:.6E} | loss scale: 1.0 | grad norm: {norm:.3f} | "
-                    "number of skipped iterations:   0 | number of nan iterations:   0 |\n"
-                )
+from tests.benchmarks.bench_analyze import NAMES, TRAINLENS, cost, write
 
 
 def main() -> None:
@@ -54,19 +20,19 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=1_000_000)
     parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
-    names = {"events": "events.out.tfevents.1", "jsonl": "log.jsonl", "megatron": "train.log"}
     words = [*TRAINLENS, "analyze", "run", "--format", "terminal"]
     print(f"{'':12} {'no cache':>9} {'first':>7} {'unchanged':>17} {'1 % appended':>17}")
-    for kind, name in names.items():
+    for kind, name in NAMES.items():
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
             (folder / "run").mkdir()
             whole, log = folder / "whole", folder / "run" / name
-            subprocess.run([sys.executable, "-c", _WRITE, kind, str(whole), str(options.points)], check=True)
+            write(kind, whole, options.points)
             content = whole.read_bytes()
             part = len(content) // 100
             start = len(content) - options.turns * part
             log.write_bytes(content[:start])
+            cost([*words, "--no-cache"], folder)  # bytecode, the file's pages
             plain = statistics.median(cost([*words, "--no-cache"], folder)[0] for _ in range(options.turns))
             first = cost(words, folder)[0]
             unchanged = statistics.median(cost(words, folder)[0] for _ in range(options.turns))

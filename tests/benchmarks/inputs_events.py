@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,3 +154,28 @@ def _masked_checksums(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
         crc = table[(crc ^ rows[:, byte]) & 0xFF] ^ (crc >> np.uint32(8))
     crc ^= np.uint32(0xFFFFFFFF)
     return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(0xA282EAD8)
+
+
+def write_log(kind: str, path: Path, points: int) -> None:
+    """An event file ("events"), JSON lines or Megatron's text; a shorter log is the beginning of a longer one."""
+    if kind == "events":
+        write(path, "regular", points)
+        return
+    chance = random.Random(1)
+    with path.open("w") as file:
+        for step in range(1, points // 8 + 1):
+            loss, norm = 3 / step**0.15 + chance.gauss(0, 0.02), 1 + 0.1 * chance.random()
+            if kind == "jsonl":
+                file.write(
+                    f'{{"step": {step}, "loss": {loss:.6f}, "grad_norm": {norm:.6f}, "lr": 0.0003, '
+                    f'"epoch": {step / 1e4}, "tokens_per_second": {9e4 * norm:.2f}, '
+                    f'"step_time": {0.4 * norm:.6f}, "memory": 71.5, "mfu": 0.41}}\n'
+                )
+            else:
+                file.write(
+                    f" [2025-10-0{1 + step // 86400} {step // 3600 % 24:02}:{step // 60 % 60:02}:{step % 60:02}] "
+                    f"iteration {step:8}/ 1000000 | consumed samples: {step * 8:12} | elapsed time per iteration (ms): "
+                    f"{400 * norm:.1f} | learning rate: 1.500000E-04 | global batch size:     8 | "
+                    f"lm loss: {loss:.6E} | loss scale: 1.0 | grad norm: {norm:.3f} | "
+                    "number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+                )

@@ -6,15 +6,21 @@ import csv
 import io
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from trainlens import catalog
+from trainlens.later import Later
 from trainlens.model import Ints
 from trainlens.parsers import _texts
 from trainlens.parsers._dialect import Dialect, cells
 from trainlens.parsers._tables import Table, add_series
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Later("polars")
 
 _BLANKS = re.compile(rb"[ \t]+")
 _EDGES = re.compile(rb"(?m)^ | (?=\r?$)")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 
 from trainlens import catalog
+from trainlens.later import Later
 from trainlens.model import Ints
 from trainlens.parsers import _texts
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Later("polars")
 
 Curve = tuple[str, Ints | None, list[Any], list[Any] | None]  # tag, steps, values, Unix seconds
 

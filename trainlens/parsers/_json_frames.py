@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import polars as pl
 
+from trainlens.later import Later
 from trainlens.model import Ints
 from trainlens.parsers._columns import Mask
 from trainlens.parsers._tables import Table, add_series
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Later("polars")
 
 Kind = Literal["number", "flag", "text", "list", "mixed"]
 Shape = dict[str, "Kind | Shape"]

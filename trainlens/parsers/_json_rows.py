@@ -12,15 +12,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import numpy as np
-import polars as pl
 
+from trainlens.later import Later
 from trainlens.model import Ints
 from trainlens.parsers._json_frames import Kind, Shape, all_colons, colons, flatten, misfits, twice
 from trainlens.parsers._tables import Table, add_cells, merged
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Later("polars")
 
 SAMPLES = 512  # lines of the first block from which keys are learnt beforehand
 MOST_KEYS = 5000  # a file with more names its keys after something that is no metric; its lines are read one by one

@@ -6,13 +6,19 @@ All must be as long as the first one of the file.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
+from trainlens.later import Later
 from trainlens.model import Floats
 from trainlens.parsers._columns import Mask
 from trainlens.parsers._json_rows import decoded
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Later("polars")
 
 _NUMERIC = r"^\[\s*(?:[-+]?[\d.]|NaN|Infinity|-Infinity|null)"
 SHORT = 16  # numbers: groups of parameters, devices of a node, heads; longer ones are data

@@ -10,17 +10,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 
 from trainlens import catalog
+from trainlens.later import Later
 from trainlens.model import Floats, Ints, Points
 from trainlens.parsers import _columns
 from trainlens.parsers._columns import Axes, Mask
 from trainlens.parsers._json_rows import decoded
 from trainlens.parsers._tables import Table
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Later("polars")
 
 _NUMBERS = ("gpu_id", "gpu", "gpu_index", "index", "device_id", "device", "rank", "id", "idx")
 _BEGINS = r'^\[\s*\{\s*"'

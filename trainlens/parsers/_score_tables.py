@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from trainlens import catalog
+from trainlens.later import Later
 from trainlens.model import Points
 from trainlens.parsers._benchmarks import are_scores, checkpoint, checkpoints, is_benchmark
 from trainlens.parsers._tables import Table, add_series
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Later("polars")
 
 
 def with_steps(names: Sequence[str], table: Table) -> Table:

@@ -12,16 +12,23 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from trainlens.later import Later
 from trainlens.model import NO_RANK, Floats, Ints
 from trainlens.parsers._digit_columns import Bytes, Words, seconds_of_day
 from trainlens.parsers._lines import SLACK, BlockLines, clock
 from trainlens.parsers._shapes import IGNORED, STEP, Mark, Rows
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+else:
+    pl = Later("polars")
+    pa = Later("pyarrow")
 
 LONGEST = 32  # characters of a number: more has no double printed by anything
 LONGEST_LINE = SLACK // 2

@@ -5,15 +5,21 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from trainlens import catalog
+from trainlens.later import Later
 from trainlens.model import Batch, Event, Fact, Floats, Ints, Note, Place
 from trainlens.parsers import _columns, _epochs, _lists, _lists_of_devices, _texts
 from trainlens.parsers._columns import Axes, Labels, Mask
 from trainlens.parsers._tables import Table
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Later("polars")
 
 # Hugging Face Trainer closes its history with a row of these, and ms-swift its log with one that holds the history.
 # https://github.com/huggingface/transformers/blob/main/src/transformers/trainer_utils.py (speed_metrics)

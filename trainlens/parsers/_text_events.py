@@ -10,14 +10,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import polars as pl
-
+from trainlens.later import Later
 from trainlens.model import NO_RANK, Event, EventKind, Note, Place
 from trainlens.parsers._lines import clock, unprefixed
 from trainlens.parsers._text_page import Page
 from trainlens.parsers._text_signatures import EACH, ENDING, MARKS, MENTIONED, QUOTED, QUOTES, SIGNATURES
 from trainlens.parsers._text_tracebacks import Tracebacks
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Later("polars")
 
 _ITERATION = re.compile(r"on iteration (\d+)")
 _OWN_RANK = re.compile(r"\[rank(\d{1,7})\]")

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
+from trainlens.later import Later
 from trainlens.model import Floats
 from trainlens.parsers._columns import Mask, plain
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Later("polars")
 
 # A name of a thing is no measurement, even where it happens to consist of digits.
 _IDENTITY = re.compile(r"(?:^|[^a-z])(?:id|hash|sha|commit|version|name|seed|host|hostname|path|file|uuid|date|key)$")

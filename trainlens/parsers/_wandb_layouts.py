@@ -9,12 +9,18 @@ from __future__ import annotations
 import re
 from array import array
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
+from trainlens.later import Later
 from trainlens.model import Floats, Ints
 from trainlens.parsers._event_record import fields
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Later("polars")
 
 MOST = 8  # patterns kept for a file; the one that fitted last is tried first
 _VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"

@@ -11,17 +11,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
+from trainlens.later import Later
 from trainlens.model import Batch, Checkpoint, Fact, Note, Place, Points, Value
 from trainlens.parsers._faults import kept, restored
 from trainlens.parsers._row_blocks import row_blocks
 from trainlens.parsers.mlflow_run import deleted
 from trainlens.sources import HEAD, Source
 
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Later("polars")
+
 READS_TEXT = True
+READS_BESIDE = True  # the run's meta.yaml: whether it is deleted
 
 _LINE = re.compile(rb"(-?\d{1,18}) ([-+]?(?:\d[\d_.]*(?:[eE][-+]?\d+)?|nan|inf|NaN|Infinity)) (-?\d{1,18})")
 _RUN_ID = re.compile(r"[0-9a-f]{32}")

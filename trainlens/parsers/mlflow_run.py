@@ -28,6 +28,7 @@ ENDS: dict[str, tuple[EventKind, str]] = {
 _NUMBERS = {"3": "FINISHED", "4": "FAILED", "5": "KILLED"}
 _LONGEST = 500  # letters of a tag that is a fact
 READS_TEXT = True
+READS_BESIDE = True  # the run's meta.yaml: whether it is deleted
 
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 _OF_RUN = re.compile(rb"^(run_id|run_uuid):", re.M)

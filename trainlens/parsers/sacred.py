@@ -10,17 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 
 from trainlens.errors import InputError
+from trainlens.later import Later
 from trainlens.model import Batch, Checkpoint, Event, EventKind, Fact, Place
 from trainlens.parsers import _texts
 from trainlens.parsers._json_documents import document
 from trainlens.parsers._json_rows import decoded
 from trainlens.sources import Source
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Later("polars")
 
 TELLS_END = True
 READS_TEXT = True

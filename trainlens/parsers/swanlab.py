@@ -28,6 +28,8 @@ from trainlens.parsers._teller import Teller
 from trainlens.parsers.jsonl import notes
 from trainlens.sources import Source
 
+READS_BESIDE = True  # the names of the curves
+
 _LINE = re.compile(rb'\s*\{"index": ?\d+, ?"data": ?.*"create_time": ?"[^"]+"')
 _DATABASE = "runs.swanlab"
 

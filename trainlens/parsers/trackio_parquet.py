@@ -10,19 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from trainlens.errors import InputError
+from trainlens.later import Later
 from trainlens.model import Batch, Checkpoint, Fact, Floats, Ints, Place, Points
 from trainlens.parsers._json_documents import flat
 from trainlens.parsers._scattered import NON_FINITE
 from trainlens.parsers.trackio import called, hardware_unit, unix
 from trainlens.sources import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+else:
+    pa = Later("pyarrow")
+    pc = Later("pyarrow.compute")
+    pq = Later("pyarrow.parquet")
 
 MAGIC = b"PAR1"
 ROWS = 1 << 16  # read at once

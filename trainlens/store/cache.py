@@ -147,14 +147,22 @@ def _rows(points: Points, which: NDArray[np.bool_]) -> Points:
     return replace(points, **{name: array[which] for name, array in arrays.items() if array is not None})
 
 
-def _folder(source: Source, parser: str) -> Path | None:
-    """Where the source is kept; None for what lies in an archive, came through a pipe or from far away."""
+def root() -> Path | None:
+    """The directory that all is kept in, made or not; None where the user has no home."""
     import platformdirs
 
-    if source.held is not None:
+    try:
+        return Path(platformdirs.user_cache_dir("trainlens"))
+    except (OSError, RuntimeError):
+        return None
+
+
+def _folder(source: Source, parser: str) -> Path | None:
+    """Where the source is kept; None for what lies in an archive, came through a pipe or from far away."""
+    kept_in = root()
+    if source.held is not None or kept_in is None:
         return None
     try:
-        root = Path(platformdirs.user_cache_dir("trainlens"))
         # All of a source that alters how it is read is part of the name; what its file is like now is not.
         about = {
             name: value
@@ -164,7 +172,7 @@ def _folder(source: Source, parser: str) -> Path | None:
         key = (str(source.path.resolve()), parser, __version__, _LAYOUT, sorted(about.items()))
     except (OSError, RuntimeError):
         return None
-    return root / hashlib.sha256(repr(key).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return kept_in / hashlib.sha256(repr(key).encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
@@ -209,7 +217,7 @@ def _keep(
         swap.write_text(json.dumps(table, default=parts.bare))
         swap.replace(folder / _TABLE)
         _tidy(folder, [*names, *table["early"]])
-        _trim(folder.parent)
+        trim(folder.parent)
     except (OSError, TypeError, ValueError):  # TypeError: a Checkpoint that JSON cannot hold
         with contextlib.suppress(OSError):
             swap.unlink()
@@ -222,13 +230,14 @@ def _tidy(folder: Path, names: Sequence[str]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _trim(root: Path) -> None:
+def trim(kept_in: Path) -> None:
     """Remove what was longest unused until the rest is within the limit."""
     kept: list[tuple[float, int, Path]] = []
-    for table in root.glob(f"*/{_TABLE}"):
+    for folder in kept_in.iterdir():
         with contextlib.suppress(OSError):
-            size = sum(path.stat().st_size for path in table.parent.iterdir())
-            kept.append((table.stat().st_mtime, size, table.parent))
+            states = [path.stat() for path in folder.iterdir()]
+            used = max((state.st_mtime for state in states), default=0.0)
+            kept.append((used, sum(state.st_size for state in states), folder))
     total = 0
     for _, size, folder in sorted(kept, reverse=True):
         total += size
