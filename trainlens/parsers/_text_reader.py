@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainlens.model import Batch, Checkpoint, Event, Fact, Floats, Ints, Points
+from trainlens.model import Batch, Checkpoint, Event, Fact, Ints, Points
 from trainlens.parsers import _deepspeed_columns, _megatron_columns, _timer_columns
 from trainlens.parsers._deepspeed_lines import DeepSpeedLines
 from trainlens.parsers._lines import Block, BlockLines, blocks, encoding, plain
+from trainlens.parsers._marks import Rows
 from trainlens.parsers._megatron_lines import MegatronLines
 from trainlens.parsers._pair_lines import PairLines
 from trainlens.parsers._pattern_lines import PatternLines
-from trainlens.parsers._shapes import Rows
+from trainlens.parsers._reached import Reached
 from trainlens.parsers._text_events import EventLines, marked
 from trainlens.parsers._text_page import Columns, Page
 from trainlens.sources import Source
@@ -24,8 +26,8 @@ from trainlens.sources import Source
 FIRST_STRETCH, STRETCH = 64, 1 << 13  # lines
 DULL = 1 << 12  # lines remembered: warnings come again and again
 
-Reached = tuple[Ints, Ints, Floats]  # lines that were read by column: their places, steps, and times (NaN: unknown)
-NOWHERE: Reached = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+# What bars of Keras are drawn with: of those on one line the last one counts.
+_KERAS = (b"=]", b"[=", b"/step", b"ETA", "━".encode())
 
 
 def read(source: Source, since: Checkpoint | None, *, pairs: bool = True) -> Iterator[Batch]:
@@ -81,86 +83,114 @@ class _Reader:
         """All that one block says: what has columns by column, all other lines one by one, told the step reached."""
         page = self.page
         self._lines = lines = BlockLines(block)
-        columns, reached = self._by_column(block, lines)
-        if not lines.taken.any():
-            text, places = block.text, np.arange(block.count + 1)
-        else:
-            text, places = lines.left()
-            places = np.append(places, block.count)
-        left = plain(text.decode("utf-8", "replace")).split("\n")
-        if not left[-1]:
-            left.pop()
-        start, size = 0, STRETCH if page.shapes.known else FIRST_STRETCH
-        while start < len(left):
-            some, end = left[start : start + size], start + size
-            until = int(places[end]) if end < len(left) else block.count + 1
-            begin = int(places[start]) if start else 0
-            self._stretch(some, places[start : start + len(some)], block, _between(reached, begin, until))
-            start, size = end, min(4 * size, STRETCH)
-        self._closing(block, columns, reached, int(places[len(left) - 1]) if left else -1)
-        self.torn = page.told_at(block.line + block.count) if block.torn else {}
-        yield from page.flush(columns)
+        self._reached = Reached(self.pairs)
+        columns, rows = self._by_column(block, lines)
+        self._reached.add(rows)
+        if self._in_parts(block):
+            lines = self._parts(block, lines)
+        self._others(block, lines, columns is None)
+        self._closing(block, columns)
+        for one in self._reached.rows()[columns is not None :]:
+            page.rows(one, lines.number[one.at] + block.line, one.at + block.line if lines is not self._lines else None)
+        told: Counter[str] = Counter()
+        last = block.line + block.count
+        for found in page.flush(columns):
+            if block.torn and isinstance(found, Points) and found.origin is not None:
+                told[f"{found.tag}@{found.rank}"] += int(np.count_nonzero(found.origin == last))
+            elif block.torn and isinstance(found, Event) and found.place and found.place.line == last:
+                told[found.kind] += 1
+            yield found
+        self.torn = dict(+told)
 
-    def _by_column(self, block: Block, lines: BlockLines) -> tuple[Columns | None, Reached]:
-        page, first = self.page, block.line
+    def _by_column(self, block: Block, lines: BlockLines) -> tuple[Columns | None, list[Rows]]:
+        """Records of Megatron with their timers, and lines of DeepSpeed."""
+        first = block.line
         self._records = self._tables = lines.taken[:0]
         if self.patterns:
-            return None, NOWHERE
+            return None, []
         found = _megatron_columns.take(lines, first)
         columns = found[0] if found else None
-        rows: list[Rows] = []
         if found and columns is not None:
             self.megatron.records += len(columns.step)
             self.planned = found[1]
             self._records = lines.taken.copy()
             rows, self._tables = _timer_columns.take(lines, columns, first)
-        for one in rows:
-            page.rows(one, first)
-        parts = [] if columns is None else [(columns.line - first, columns.step, columns.time)]
-        if self.deepspeed.seen or first == 1:
-            for one in _deepspeed_columns.take(lines, first, self.deepspeed):
-                page.rows(one, first)
-                parts.append((one.at, one.step, one.time))
-        return columns, _in_order(parts)
+            for one in rows:
+                self.page.rows(one, one.at + first)
+            self._reached.columns(columns, first)
+        return columns, _deepspeed_columns.take(
+            lines, first, self.deepspeed
+        ) if self.deepspeed.seen or first == 1 else []
 
-    def _stretch(self, lines: list[str], places: Ints, block: Block, reached: Reached) -> None:
-        """Lines that were not read by column yet; shapes learnt in one stretch serve in the next."""
-        page, last = self.page, block.count
-        torn = [lines.pop()] if block.torn and int(places[len(lines) - 1]) == last else []
-        taken = [] if self.patterns else page.shapes.take(lines, self.pairs.counter)
-        if taken:
-            for rows in taken:
-                rows.at = places[rows.at]
-                page.rows(rows, block.line)
-            reached = _in_order([reached, *((rows.at, rows.step, rows.time) for rows in taken)])
-            others = ~np.isin(places[: len(lines)], reached[0])
-            lines = [lines[place] for place in np.flatnonzero(others).tolist()]
-            places = places[: len(others)][others]
-        self._one_by_one(lines, places[: len(lines)], block, reached)
+    def _in_parts(self, block: Block) -> bool:
+        """Whether the lines are looked at part by part, as carriage returns part them."""
+        if not self._with_pairs or self.megatron.records or self.patterns or block.padded.find(b"\r") < 0:
+            return False
+        return not any(sign in block.padded for sign in _KERAS)
+
+    def _parts(self, block: Block, lines: BlockLines) -> BlockLines:
+        """The parts of all lines; those of lines that were read are taken."""
+        parts = BlockLines(block, parts=True)
+        inside = parts.number < len(lines.taken)
+        parts.taken[inside] = lines.taken[parts.number[inside]]
+        self._reached.move(parts.number)
+        return parts
+
+    def _others(self, block: Block, lines: BlockLines, shapes: bool) -> None:
+        """Lines of known shapes by column, the others one by one; shapes learnt on the way serve for what follows."""
+        page, known, begin, size = self.page, 0, 0, FIRST_STRETCH
+        shapes = shapes and not self.patterns and self._with_pairs and not self.megatron.records
+        while True:
+            if shapes and len(page.shapes.known) > known:
+                self._reached.add(page.shapes.take(lines, np.arange(begin, len(lines.ends)), known))
+                known = len(page.shapes.known)
+            text, places = lines.left(begin=begin)
+            tail = lines.tail()
+            left = plain((text + tail).decode("utf-8", "replace")).split("\n")
+            if not left[-1]:
+                left.pop()
+            places = np.append(places, len(lines.ends))
+            start = 0
+            while start < len(left):
+                end = start + (size if shapes and page.shapes.open else len(left))
+                self._stretch(left[start:end], places[start:end], block, lines)
+                start, size = end, min(4 * size, STRETCH)
+                if shapes and len(page.shapes.known) > known and start < len(left):
+                    begin = int(places[start])
+                    break
+            else:
+                return
+
+    def _stretch(self, some: list[str], places: Ints, block: Block, lines: BlockLines) -> None:
+        """Lines that were not read by column."""
+        places = places[: len(some)]
+        torn = [some.pop()] if block.torn and int(places[-1]) == len(lines.ends) else []
+        self._one_by_one(some, places[: len(some)], block, lines)
         for line in torn:
-            page.line = block.line + last
+            self._reached.passed(len(self._reached.at))
+            self.page.line = block.line + block.count
+            self.page.shift = len(lines.ends) - block.count
             self._line(line, bool(marked(torn)), torn=True)
 
-    def _one_by_one(self, lines: list[str], places: Ints, block: Block, reached: Reached) -> None:
-        page, at, step, time = self.page, *reached
-        of_interest = self._marked(lines)
-        before = np.searchsorted(at, places) - 1
-        news = set(np.flatnonzero(np.diff(before, prepend=-1) != 0).tolist()) if len(at) else ()
+    def _one_by_one(self, some: list[str], places: Ints, block: Block, lines: BlockLines) -> None:
+        page, reached = self.page, self._reached
+        of_interest = self._marked(some)
+        before = np.searchsorted(reached.at, places)
+        news = set(np.flatnonzero(np.diff(before, prepend=0) != 0).tolist()) if len(before) else ()
         follows, inside = (
             set(places[self._behind(places, taken)].tolist()) if len(taken) else ()
             for taken in (self._records, self._tables)
         )
-        for number, (line, place) in enumerate(zip(lines, places.tolist(), strict=True)):
-            page.line = block.line + place
+        numbers = np.append(lines.number, block.count)[places] + block.line
+        for number, (line, place, at) in enumerate(zip(some, places.tolist(), numbers.tolist(), strict=True)):
+            page.line, page.shift = at, block.line + place - at
             if number in news:
-                self._reach(int(step[before[number]]), float(time[before[number]]))
+                reached.passed(int(before[number]))
             if place in follows:
                 self.megatron.behind_record()
             elif place in inside:
                 self._behind_table(place)
             self._line(line, number in of_interest)
-        if len(at) and (not len(places) or at[-1] > places[-1]):
-            self._reach(int(step[-1]), float(time[-1]))
 
     def _marked(self, lines: list[str]) -> set[int]:
         """Which lines may tell of events; those that said nothing before are not searched again."""
@@ -178,19 +208,15 @@ class _Reader:
     def _behind_table(self, place: int) -> None:
         self.megatron.behind_table(self._lines.line(place - 1).decode("utf-8", "replace"))
 
-    def _reach(self, step: int, time: float) -> None:
-        self.page.step, self.page.stepless = step, False
-        self.page.time = None if np.isnan(time) else time
-
-    def _closing(self, block: Block, columns: Columns | None, reached: Reached, last: int) -> None:
+    def _closing(self, block: Block, columns: Columns | None) -> None:
         """The block ends, perhaps with lines read by column: the place in the run that the next block begins at."""
-        page = self.page
+        page, reached = self.page, self._reached
+        page.shift = 0
         self.deepspeed.catch_up()
-        if len(reached[0]) and int(reached[0][-1]) > last:
-            self._reach(int(reached[1][-1]), float(reached[2][-1]))
+        reached.passed(len(reached.at))
         if columns is None:
             return
-        page.at_step(int(reached[1][-1]) if page.step is None else page.step, self.planned)
+        page.at_step(int(reached.step[-1]) if page.step is None else page.step, self.planned)
         page.line = block.line + block.count
         if self._records[-1]:
             self.megatron.behind_record()
@@ -234,22 +260,3 @@ class _Reader:
             held = state[name]
             getattr(self, name).restore(held if isinstance(held, dict) else {})
         return self.page.line
-
-
-def _in_order(parts: Sequence[tuple[Ints, Ints, Floats | None]]) -> Reached:
-    """Places, steps and times of lines that were read in several ways, in the order of the log."""
-    parts = [part for part in parts if len(part[0])]
-    if not parts:
-        return NOWHERE
-    at, step = (np.concatenate([part[which] for part in parts]) for which in (0, 1))
-    time = np.concatenate([np.full(len(at), np.nan) if time is None else time for at, _, time in parts])
-    if len(parts) == 1:
-        return at, step, time
-    order = np.argsort(at, kind="stable")
-    return at[order], step[order], time[order]
-
-
-def _between(reached: Reached, start: int, end: int) -> Reached:
-    """Those that stand from `start` on and before `end`."""
-    low, high = np.searchsorted(reached[0], (start, end))
-    return reached[0][low:high], reached[1][low:high], reached[2][low:high]
