@@ -16,6 +16,7 @@ from trainlens.parsers._deepspeed_lines import DeepSpeedLines
 from trainlens.parsers._lines import Block, BlockLines, blocks, encoding, plain
 from trainlens.parsers._marks import Rows
 from trainlens.parsers._megatron_lines import MegatronLines
+from trainlens.parsers._not_understood import NotUnderstood
 from trainlens.parsers._pair_lines import PairLines
 from trainlens.parsers._pattern_lines import PatternLines
 from trainlens.parsers._reached import Reached
@@ -47,6 +48,7 @@ def read(source: Source, since: Checkpoint | None, *, pairs: bool = True) -> Ite
             end, following = block.end, block.line + block.count
     yield from reader.page.notes()
     yield from reader.events.notes()
+    yield from reader.not_understood.notes(reader.understood)
     if not source.compressed and encoding(source.head(4))[0] == "utf-8":
         yield Checkpoint(end, {**(before or reader.state()), "torn": reader.torn, "line": following})
 
@@ -77,6 +79,8 @@ class _Reader:
         self.patterns = PatternLines(self.page, source.patterns if pairs else ())
         self._with_pairs = pairs
         self.torn: dict[str, int] = {}  # how much was told of a line without an end
+        self.understood = 0  # lines that gave something
+        self.not_understood = NotUnderstood()
         self._dull: set[str] = set()  # lines that said nothing and would say nothing again
 
     def block(self, block: Block) -> Iterator[Points | Event | Fact]:
@@ -90,6 +94,7 @@ class _Reader:
             lines = self._parts(block, lines)
         self._others(block, lines, columns is None)
         self._closing(block, columns)
+        self.understood += len(self._reached.at)
         for one in self._reached.rows()[columns is not None :]:
             page.rows(one, lines.number[one.at] + block.line, one.at + block.line if lines is not self._lines else None)
         told: Counter[str] = Counter()
@@ -229,17 +234,21 @@ class _Reader:
         alone = not of_interest and not torn and megatron.records > 0 and not megatron.waits and not events.busy
         if alone and line in self._dull:
             return
-        whole = line
+        whole, told = line, len(events.page.events) + len(events.page.facts)
         if line.endswith("\r"):
             line = line[:-1]
         known = bool(self.patterns) and self.patterns.read(line, torn=torn)
         known = known or megatron.read(line, torn=torn) or self.deepspeed.read(line, torn=torn)
         if not known and self._with_pairs and not megatron.records:
-            self.pairs.read(line, torn=torn)
+            known = self.pairs.read(line, torn=torn)
         if of_interest or events.busy:
             for part in line.split("\r") if "\r" in line else (line,):
                 events.read(part)
-        elif alone and not known and len(self._dull) < DULL and "|" not in line:
+        if known or told < len(events.page.events) + len(events.page.facts):
+            self.understood += 1
+        elif not torn and not events.busy:
+            self.not_understood.add(line, self.page.line)
+        if alone and not known and len(self._dull) < DULL and "|" not in line:
             self._dull.add(whole)
 
     # ---- going on later ------------------------------------------------------------------------------------------
@@ -251,12 +260,15 @@ class _Reader:
             "deepspeed": self.deepspeed.state(),
             "pairs": self.pairs.state(),
             "events": self.events.state(),
+            "understood": self.understood,
+            "not_understood": self.not_understood.state(),
         }
 
     def restore(self, state: Mapping[str, object]) -> int:
         """Takes up an earlier reading; the number of the line to go on with."""
         self.page.restore(state)
-        for name in ("megatron", "deepspeed", "pairs", "events"):
+        self.understood = int(str(state["understood"]))
+        for name in ("megatron", "deepspeed", "pairs", "events", "not_understood"):
             held = state[name]
             getattr(self, name).restore(held if isinstance(held, dict) else {})
         return self.page.line
