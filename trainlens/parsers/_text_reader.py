@@ -181,16 +181,19 @@ class _Reader:
         page, reached = self.page, self._reached
         of_interest = self._marked(some)
         before = np.searchsorted(reached.at, places)
-        news = set(np.flatnonzero(np.diff(before, prepend=0) != 0).tolist()) if len(before) else ()
         follows, inside = (
             set(places[self._behind(places, taken)].tolist()) if len(taken) else ()
             for taken in (self._records, self._tables)
         )
         numbers = np.append(lines.number, block.count)[places] + block.line
-        for number, (line, place, at) in enumerate(zip(some, places.tolist(), numbers.tolist(), strict=True)):
-            page.line, page.shift = at, block.line + place - at
-            if number in news:
-                reached.passed(int(before[number]))
+        rows = zip(some, places.tolist(), numbers.tolist(), before.tolist(), strict=True)
+        for number, (line, place, at, passed) in enumerate(rows):
+            page.line = at
+            dull = line in self._dull and number not in of_interest and place not in inside
+            if dull and not self.events.busy and (place in follows or not self.megatron.waits):
+                continue
+            page.shift = block.line + place - at
+            reached.passed(passed)
             if place in follows:
                 self.megatron.behind_record()
             elif place in inside:
@@ -232,8 +235,6 @@ class _Reader:
     def _line(self, line: str, of_interest: bool, *, torn: bool = False) -> None:
         events, megatron = self.events, self.megatron
         alone = not of_interest and not torn and megatron.records > 0 and not megatron.waits and not events.busy
-        if alone and line in self._dull:
-            return
         whole, told = line, len(events.page.events) + len(events.page.facts)
         if line.endswith("\r"):
             line = line[:-1]
