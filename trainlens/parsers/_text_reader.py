@@ -90,7 +90,7 @@ class _Reader:
         self._reached = Reached(self.pairs)
         columns, rows = self._by_column(block, lines)
         self._reached.add(rows)
-        if self._in_parts(block):
+        if self._with_pairs and not self.megatron.records and not self.patterns and b"\r" in block.padded:
             lines = self._parts(block, lines)
         self._others(block, lines, columns is None)
         self._closing(block, columns)
@@ -127,15 +127,15 @@ class _Reader:
             lines, first, self.deepspeed
         ) if self.deepspeed.seen or first == 1 else []
 
-    def _in_parts(self, block: Block) -> bool:
-        """Whether the lines are looked at part by part, as carriage returns part them."""
-        if not self._with_pairs or self.megatron.records or self.patterns or block.padded.find(b"\r") < 0:
-            return False
-        return not any(sign in block.padded for sign in _KERAS)
-
     def _parts(self, block: Block, lines: BlockLines) -> BlockLines:
-        """The parts of all lines; those of lines that were read are taken."""
+        """The parts of all lines, as carriage returns part them, those of lines that were read are taken.
+
+        Bars of Keras need whole lines; they begin with a digit.
+        """
         parts = BlockLines(block, parts=True)
+        begin = parts.buffer[parts.starts]
+        if ((begin <= 32) | ((begin >= 48) & (begin <= 57))).any() and any(sign in block.padded for sign in _KERAS):
+            return lines
         inside = parts.number < len(lines.taken)
         parts.taken[inside] = lines.taken[parts.number[inside]]
         self._reached.move(parts.number)
