@@ -1,6 +1,6 @@
 """How fast a DeepSpeed log is read, against one `re` with an alternative for each line and `str.extract` of polars.
 
-    python -m tests.benchmarks.bench_deepspeed --lines 1000000
+    python -m tests.benchmarks.bench_deepspeed --lines 10000 100000 1000000
 
 The log is made anew (seeded) in a temporary directory; CPU seconds (user + system) of the fastest of several readings
 are compared, taken in turn. The peers read nine numbers; trainlens reads all: every group's learning rate and momenta,
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -63,19 +64,23 @@ def extract(path: Path) -> int:
 
 def main() -> None:
     wanted = argparse.ArgumentParser(description=__doc__)
-    wanted.add_argument("--lines", type=int, default=1_000_000)
+    wanted.add_argument("--lines", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     wanted.add_argument("--times", type=int, default=3)
     chosen = wanted.parse_args()
-    with tempfile.TemporaryDirectory() as root:
-        path = Path(root, "log.txt")
-        write_deepspeed(path, chosen.lines)
-        assert one_re(path, _RE) == extract(path)
-        work = {
-            "trainlens": lambda: ours(deepspeed, path),
-            "re": lambda: one_re(path, _RE),
-            "polars": lambda: extract(path),
-        }
-        print(told("DeepSpeed", path, compared(work, chosen.times)))
+    for lines in chosen.lines:
+        with tempfile.TemporaryDirectory() as root:
+            path = Path(root, "log.txt")
+            write_deepspeed(path, lines)
+            assert one_re(path, _RE) == extract(path)
+            print(told("DeepSpeed", path, compared(_work(path), chosen.times)))
+
+
+def _work(path: Path) -> dict[str, Callable[[], object]]:
+    return {
+        "trainlens": lambda: ours(deepspeed, path),
+        "re": lambda: one_re(path, _RE),
+        "polars": lambda: extract(path),
+    }
 
 
 if __name__ == "__main__":

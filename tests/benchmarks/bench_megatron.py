@@ -1,6 +1,6 @@
 """How fast a Megatron log is read, against what one would write at first: one `re` that finds every `name: number |`.
 
-    python -m tests.benchmarks.bench_megatron --lines 1000000
+    python -m tests.benchmarks.bench_megatron --lines 10000 100000 1000000
     python -m tests.benchmarks.bench_megatron --lines 6000000 --alone   # 2 GB: the peak of memory
 
 The log is made anew (seeded) in a temporary directory; CPU seconds (user + system) of the fastest of several readings
@@ -159,28 +159,36 @@ def told(name: str, path: Path, spent: dict[str, float]) -> str:
 
 def main() -> None:
     wanted = argparse.ArgumentParser(description=__doc__)
-    wanted.add_argument("--lines", type=int, default=1_000_000)
+    wanted.add_argument("--lines", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     wanted.add_argument("--times", type=int, default=3)
     wanted.add_argument("--alone", action="store_true", help="trainlens alone, with its peak of memory")
     chosen = wanted.parse_args()
-    lines, times = chosen.lines, chosen.times
-    with tempfile.TemporaryDirectory() as root:
-        path = Path(root, "log.txt")
-        write_megatron(path, lines)
-        if chosen.alone:
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            spent = cpu(lambda: ours(megatron, path), 1)
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            size = path.stat().st_size / 1e6
-            print(f"Megatron {size:.0f} MB: {spent:.2f} s, peak {peak >> 10} MiB, {before >> 10} MiB before")
-            return
-        assert np.isclose(generic(path), ours(megatron, path)[0], rtol=1e-9)
-        assert np.isclose(extract(path), ours(megatron, path)[0], rtol=1e-9)
-        own = {"trainlens": lambda: ours(megatron, path), "polars": lambda: extract(path)}
-        print(told("Megatron", path, {**compared(own, times), "re": cpu(lambda: generic(path), 1)}))
-        write_generic(path, lines)
-        pairs = {"trainlens": lambda: ours(key_value_text, path), "re": lambda: one_re(path, _STEP_LOSS)}
-        print(told("step:loss", path, compared(pairs, times)))
+    for lines in chosen.lines:
+        with tempfile.TemporaryDirectory() as root:
+            path = Path(root, "log.txt")
+            write_megatron(path, lines)
+            if chosen.alone:
+                alone(path)
+            else:
+                beside_peers(path, lines, chosen.times)
+
+
+def alone(path: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    spent = cpu(lambda: ours(megatron, path), 1)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    size = path.stat().st_size / 1e6
+    print(f"Megatron {size:.0f} MB: {spent:.2f} s, peak {peak >> 10} MiB, {before >> 10} MiB before")
+
+
+def beside_peers(path: Path, lines: int, times: int) -> None:
+    assert np.isclose(generic(path), ours(megatron, path)[0], rtol=1e-9)
+    assert np.isclose(extract(path), ours(megatron, path)[0], rtol=1e-9)
+    own = {"trainlens": lambda: ours(megatron, path), "polars": lambda: extract(path)}
+    print(told("Megatron", path, {**compared(own, times), "re": cpu(lambda: generic(path), 1)}))
+    write_generic(path, lines)
+    pairs = {"trainlens": lambda: ours(key_value_text, path), "re": lambda: one_re(path, _STEP_LOSS)}
+    print(told("step:loss", path, compared(pairs, times)))
 
 
 if __name__ == "__main__":

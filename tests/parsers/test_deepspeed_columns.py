@@ -14,7 +14,7 @@ from tests.parsers import door
 from tests.parsers.test_megatron_columns import same
 from trainlens.parsers import _skeletons, deepspeed
 from trainlens.parsers._lines import SLACK, Block, BlockLines, newlines
-from trainlens.parsers._shapes import STEP, Mark
+from trainlens.parsers._marks import STEP, Mark, skeleton
 
 NUMBERS = st.one_of(
     st.floats(allow_nan=False).map(repr),
@@ -141,14 +141,14 @@ def test_times_go_over_midnight() -> None:
     ],
 )
 def test_a_skeleton_takes_lines_that_agree_in_all_but_numbers(line: str, marks: list[Mark]) -> None:
-    like = _skeletons.skeleton(line.encode(), marks)
+    like = skeleton(line.encode(), marks)
     assert like is not None
     text = f"{line}\n{line.replace('1', '123456')}\nother\n{line}x\n{line}\n".encode()
     ends = newlines(np.frombuffer(text, np.uint8))
     lines = BlockLines(Block(text + bytes(SLACK), 1, len(text), ends, torn=False))
     taken = _skeletons.take(lines, np.arange(5), like)
     assert taken is not None
-    assert taken[0].tolist() == [0, 1, 4]
+    assert taken.at.tolist() == [0, 1, 4]
     assert lines.taken.tolist() == [True, True, False, False, True]
 
 
@@ -162,7 +162,7 @@ def test_a_skeleton_takes_lines_that_agree_in_all_but_numbers(line: str, marks: 
     ],
 )
 def test_what_has_no_skeleton(line: str, marks: list[Mark]) -> None:
-    assert _skeletons.skeleton(line.encode(), marks) is None
+    assert skeleton(line.encode(), marks) is None
 
 
 @settings(deadline=None)

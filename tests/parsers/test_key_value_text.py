@@ -418,3 +418,77 @@ def test_a_timer_that_was_reset_is_told() -> None:
 @pytest.mark.parametrize("text", ["step=1 loss=2.0 lr=[0", "step=1 loss=2.0 mom=(0.9", "step=1 loss=2.0 lr=[", "x=("])
 def test_a_bracket_that_the_line_breaks_off_in_gives_no_value(text: str) -> None:
     assert set(door.rows(key_value_text, text)) <= {"loss"}
+
+
+@st.composite
+def bars(draw: st.DrawFn) -> str:
+    """Bars of two epochs, some drawn again, rows of a dictionary and other lines between them, parted in any way."""
+    total, epochs = draw(st.sampled_from([20, 60])), draw(st.booleans())
+    metric = draw(st.sampled_from(["loss={0:.3f}", "loss={0:.3f}, v_num=9, acc={1:.2f}", "acc={1}"]))
+    other = draw(st.sampled_from(["{{'eval_loss': {0:.2f}}}", "words", "step={1} loss={0:.2f} lr=1e-05", "{1}%|# | x"]))
+    every, end = draw(st.integers(2, 30)), draw(st.sampled_from(["\r", "\n", "\r\n"]))
+    parts = []
+    for epoch in range(2):
+        for at in range(total + 1):
+            loss, drawn = 2 - at / 30, "█" * (at * 10 // total)
+            head = f"Epoch {epoch}: " if epochs else ""
+            said = metric.format(loss, at % 7 / 7)
+            pace = f"[00:{at:02d}<{at % 4}:59:00, {at % 13:5.2f}it/s, {said}]"
+            bar = f"{head}{at * 100 // total:3d}%|{drawn:10}| {at}/{total} {pace}"
+            parts += [bar] * (1 + (at % every == 1))
+            if at % every == 0:
+                parts.append(other.format(loss, at))
+    return "".join(part + ("\n" if at % every == every - 1 else end) for at, part in enumerate(parts))
+
+
+@settings(max_examples=25, deadline=None)
+@given(bars(), st.data())
+def test_bars_by_column_give_what_single_bars_give(text: str, data: st.DataObject) -> None:
+    """However a log is cut into readings: bars of which a reading has too few for a shape are read one by one."""
+    whole = door.rows(key_value_text, text)
+    joined: dict[str, list[door.Row]] = {}
+    since, pieces, seen = None, text.split("\n"), ""
+    size = data.draw(st.integers(1, 9))
+    for at in range(0, len(pieces), size):
+        seen = "\n".join(pieces[: at + size]) + ("\n" if at + size < len(pieces) else "")
+        found = door.batches(key_value_text, seen, since=since)
+        since = door.checkpoint(found)
+        for tag, rows in door.table(found).items():
+            joined.setdefault(tag, []).extend(rows)
+    assert {tag: printed(rows) for tag, rows in joined.items()} == {tag: printed(rows) for tag, rows in whole.items()}
+
+
+@settings(max_examples=25, deadline=None)
+@given(bars(), st.data())
+def test_a_bar_cut_short_invents_nothing(text: str, data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(text)))
+    whole, part = door.rows(key_value_text, text), door.rows(key_value_text, text[:cut])
+    for tag, rows in part.items():
+        assert printed(rows) == printed(whole[tag][: len(rows)])
+
+
+def test_bars_stand_in_the_order_of_the_log_and_are_told_once() -> None:
+    bar = "train:  {0}%|#         | {0}/100 [00:01<00:02,  3.10it/s, loss={1:.2f}]"
+    parts = [bar.format(at, 2 - at / 100) for at in range(100) for _ in range(1 + (at == 50))]
+    rows = door.rows(key_value_text, "\r".join(parts) + "\n")["loss"]
+    assert rows == [(at, float(f"{2 - at / 100:.2f}")) for at in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("speed of disk = {0}.5 done", 30),
+        ("speed of disk = 3.5 done", 0),  # a setting, printed by every rank
+        ("worker {0} on port: 29500", 0),
+        ("localhost: words {0}", 0),
+    ],
+)
+def test_lines_with_numbers_that_gave_nothing_are_told(line: str, count: int) -> None:
+    text = "".join(f"step={at} loss=2.5\n{line.format(at)}\n" for at in range(30))
+    told = [note for note in door.notes(key_value_text, text) if note.kind == "not-understood"]
+    assert [(note.count, note.line) for note in told] == ([(count, 2)] if count else [])
+
+
+def test_few_odd_lines_are_not_worth_a_word() -> None:
+    text = "".join(f"step={at} loss=2.5\n" for at in range(2000)) + "".join(f"disk = {at}.5 x\n" for at in range(19))
+    assert not [note for note in door.notes(key_value_text, text) if note.kind == "not-understood"]

@@ -13,7 +13,7 @@ from trainlens.model import Ints
 from trainlens.parsers import _skeletons
 from trainlens.parsers._deepspeed_lines import NEAR, OPTIMISER, PIPE, THROUGHPUT, DeepSpeedLines, marks
 from trainlens.parsers._lines import BlockLines
-from trainlens.parsers._shapes import Rows
+from trainlens.parsers._marks import Rows, skeleton
 
 _OPTIMISER = re.compile(rb"\bstep=(\d{1,15}), skipped=")
 ROUNDS = 12  # each looks for one more skeleton of each kind
@@ -36,10 +36,10 @@ def take(lines: BlockLines, first: int, deepspeed: DeepSpeedLines) -> list[Rows]
             tried.append(row)
             written = lines.line(row)
             numbers = marks(written.decode("utf-8", "replace").removesuffix("\r")) if written.isascii() else None
-            like = _skeletons.skeleton(written, numbers) if numbers else None
+            like = skeleton(written, numbers) if numbers else None
             taken = _skeletons.take(lines, rows[at:][~lines.taken[rows[at:]]], like) if like else None
             if taken:
-                found.append((key, taken[1]))
+                found.append((key, taken))
         if len(tried) == looked:
             break
         text, rows = lines.left(np.array(tried, np.int64))

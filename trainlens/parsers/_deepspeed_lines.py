@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from trainlens.parsers import _deepspeed_chat
 from trainlens.parsers._lines import clock
-from trainlens.parsers._shapes import IGNORED, STEP, Mark
+from trainlens.parsers._marks import IGNORED, STEP, Mark
 from trainlens.parsers._text_page import Page
 
 OPTIMISER, THROUGHPUT, PIPE = "skipped=", "SamplesPerSec=", "steps: "

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trainlens.parsers._marks import STEP, Mark
 from trainlens.parsers._numbers import loose
 from trainlens.parsers._pairs import is_metric, is_step
-from trainlens.parsers._shapes import STEP, Mark
 
 _DICT = re.compile(r"\{\s*['\"][^{}]+\}")
 _ENTRY = re.compile(r"""['"]([^'"]+)['"]\s*:\s*('[^']*'|"[^"]*"|[\w.]+\((?:[^()]|\([^()]*\))*\)|\[[^\]]*\]|[^,}]+)""")

@@ -70,27 +70,55 @@ class Block:
 
 
 class BlockLines:
-    """The whole lines of a block, and which of them have been read by column: `taken`."""
+    """The whole lines of a block, or the parts that carriage returns make of them, and which were read: `taken`.
 
-    def __init__(self, block: Block) -> None:
+    `number` says in which line of the block each stands; behind the last one there may be a rest, from `rest` on.
+    """
+
+    def __init__(self, block: Block, *, parts: bool = False) -> None:
         self.text = block.padded
         self.buffer = np.frombuffer(self.text, np.uint8)
-        self.ends = block.ends
-        self.starts = np.empty_like(self.ends)
-        self.starts[:1], self.starts[1:] = 0, self.ends[:-1] + 1
+        self.rest = len(self.text) - SLACK
+        self.whole = not parts and len(block.ends) > 0
+        if parts:
+            self.starts, self.ends, self.number = _parts(self.buffer[: self.rest])
+        else:
+            self.ends = block.ends
+            self.starts = np.empty_like(self.ends)
+            self.starts[:1], self.starts[1:] = 0, self.ends[:-1] + 1
+            self.number = np.arange(len(self.ends))
         self.taken = np.zeros(len(self.ends), np.bool_)
 
     def line(self, row: int) -> bytes:
         return self.text[self.starts[row] : self.ends[row]]
 
-    def left(self, without: Ints | None = None) -> tuple[bytes, Ints]:
-        """The lines that were not taken, nor are among `without`, as one text; and which they are."""
-        free = ~self.taken
+    def left(self, without: Ints | None = None, begin: int = 0) -> tuple[bytes, Ints]:
+        """The lines from `begin` on that were not taken, nor are among `without`, as one text; and which they are."""
+        free = ~self.taken[begin:]
         if without is not None:
-            free[without] = False
-        rows = np.flatnonzero(free)
-        spans = zip(self.starts[rows].tolist(), (self.ends[rows] + 1).tolist(), strict=True)
-        return b"".join([self.text[start:end] for start, end in spans]), rows
+            free[without - begin] = False
+        rows = np.flatnonzero(free) + begin
+        if not begin and len(rows) == len(self.ends) and self.whole:
+            return self.text[: self.ends[-1] + 1], rows
+        spans = zip(self.starts[rows].tolist(), self.ends[rows].tolist(), strict=True)
+        return b"".join([part for start, end in spans for part in (self.text[start:end], b"\n")]), rows
+
+    def tail(self) -> bytes:
+        """What stands behind the last line end."""
+        return self.text[self.ends[-1] + 1 if len(self.ends) else 0 : self.rest]
+
+
+def _parts(buffer: NDArray[np.uint8]) -> tuple[Ints, Ints, Ints]:
+    """Where the parts begin and end, and the number of the line that each is of; empty ones are left out."""
+    ends = np.flatnonzero((buffer == 10) | (buffer == 13))
+    starts = np.empty_like(ends)
+    starts[:1], starts[1:] = 0, ends[:-1] + 1
+    newline = buffer[ends] == 10
+    number = np.cumsum(newline) - newline
+    behind_return = np.zeros(len(ends), np.bool_)
+    behind_return[1:] = ~newline[:-1]
+    keep = (ends > starts) | ~behind_return
+    return starts[keep], ends[keep], number[keep]
 
 
 def encoding(head: bytes) -> tuple[str, int]:

@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trainlens.model import NO_RANK
-from trainlens.parsers._bars import BAR, KERAS, final, place, told
+from trainlens.parsers import _bars
+from trainlens.parsers._bars import BAR, KERAS, final, place, remembered, told
 from trainlens.parsers._dictionaries import dictionary
 from trainlens.parsers._line_ends import LineEnds
 from trainlens.parsers._lines import clock, unprefixed
+from trainlens.parsers._marks import STEP, Mark
 from trainlens.parsers._numbers import NUMBER, THOUSANDS, scaled
 from trainlens.parsers._pair_blocks import Blocks
 from trainlens.parsers._pair_places import CODE, INSIDE, REACH, Place, Row, is_row, placed
 from trainlens.parsers._pairs import Field, bare, is_metric, is_step, message, pairs, spaced, split_of
 from trainlens.parsers._positions import RUNNING_EVALUATION, Counter
-from trainlens.parsers._shapes import STEP, Mark
 from trainlens.parsers._text_page import UNKNOWN, Page
 
 _AGAIN = re.compile(r"[\r\b]+")  # writes over what stands on the line
@@ -47,15 +48,15 @@ class PairLines:
         self._columns: bool | None = None  # a file of two columns of numbers
         self._known: set[tuple[str, ...]] = set()
         self._held: dict[tuple[str, ...], Row] = {}  # rows that say nothing of training, until they come again
-        self._drawn: tuple[int | None, list[tuple[str, float]]] = (None, [])
 
     def read(self, line: str, *, torn: bool = False) -> bool:
         """Whether the line gave points."""
         if self._columns is not False and self._two_columns(line, torn):
             return True
-        self._line = line
         if "\r" not in line and "\b" not in line:
+            self._line = line
             return self._part(line, torn)
+        self._line = ""
         parts = final(_AGAIN.split(line))
         found = [self._part(part, torn and at == len(parts) - 1) for at, part in enumerate(parts) if part]
         return any(found)
@@ -94,19 +95,17 @@ class PairLines:
             self.bars[self.bar] = count
             if found[4] and (values := told(found[3], before)):
                 step = self.counter.step(place(count, self.bar, before))
-                row = Row(self.page.line, None, step, None, values, unprefixed(before)[0], "the progress bar")
-                barred = self._fresh(row) or barred
+                rank = unprefixed(before)[0]
+                for key, _ in values:
+                    self.page.drawn(key, rank)
+                known = self._when_repeated(Row(self.page.line, None, step, None, values, rank, "the progress bar"))
+                barred = known or barred
+                if known and self._line is text and end == len(text) and found.start() == len(before):
+                    self.page.shapes.learn(text, _bars.marks(text, found), rank, "the progress bar", bar=True)
             if self.bar == self.main and self.page.step is not None:
                 self.page.step = int(found[1])  # what is told next happened here
-        if len(self.bars) > 1000:
-            self.bars = {total: count for total, count in self.bars.items() if total in (self.bar, self.main)}
+        self.bars = remembered(self.bars, self.bar, self.main)
         return barred, text[end:] if end else text
-
-    def _fresh(self, row: Row) -> bool:
-        """Takes the row of a bar, unless the bar has only been drawn again."""
-        again = self._drawn == (row.step, row.values)
-        self._drawn = (row.step, row.values)
-        return not again and self._when_repeated(row)
 
     def _epoch_end(self, text: str) -> bool:
         """The last state of a bar of Keras; running ones hold means of the epoch so far."""

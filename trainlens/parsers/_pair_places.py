@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trainlens.parsers._marks import EPOCH, TOTAL, Mark
+from trainlens.parsers._marks import INSIDE as INSIDE_EPOCH
 from trainlens.parsers._pairs import (
     EPOCH_WORD,
     LOOSE_STEP,
@@ -18,8 +20,6 @@ from trainlens.parsers._pairs import (
     spaced,
 )
 from trainlens.parsers._positions import Position, position
-from trainlens.parsers._shapes import EPOCH, TOTAL, Mark
-from trainlens.parsers._shapes import INSIDE as INSIDE_EPOCH
 
 REACH = 300  # characters of a line in which it says where it is
 CODE = re.compile(r"\s*(?:def|return|class|for|if|elif|while|print|import|from|yield|raise|with|self\.)\b[ (.]")

@@ -98,14 +98,34 @@ class Counter:
         return at.inside if self.of_the_run else at.inside + (at.epoch - self.base) * at.total
 
     def many(self, epoch: Ints, inside: Ints, total: Ints, zero_based: NDArray[np.bool_]) -> Ints:
-        """The steps of positions that tell their totals; ValueError where one of them must be judged by itself."""
-        if self.of_the_run or not bool((total > 0).all()) or bool((inside > total).any()):
-            raise ValueError
+        """The steps of the next positions, in the order of the log; an epoch of −1 is none."""
+        if bool((epoch < 0).all()):
+            return self._turns(inside, total)
+        if self.of_the_run or bool((epoch < 0).any() | (total <= 0).any() | (inside > total).any()):
+            rows = zip(epoch.tolist(), inside.tolist(), total.tolist(), zero_based.tolist(), strict=True)
+            each = [
+                self.step(Position(None if at < 0 else at, place, of, 0, zero_based=zero))
+                for at, place, of, zero in rows
+            ]
+            return np.array(each, np.int64)
         base = np.where(np.maximum.accumulate(zero_based | (epoch == 0)), 0, self.base)
         self.base = int(base[-1])
         self.epoch, self.inside, self.total = int(epoch[-1]), int(inside[-1]), int(total[-1])
         steps: Ints = inside + (epoch - base) * total
         return steps
+
+    def _turns(self, inside: Ints, total: Ints) -> Ints:
+        """As `_turn` counts them, one after the other."""
+        before = np.concatenate([np.array([self.inside]), inside[:-1]])
+        new = total != np.concatenate([np.array([self.total]), total[:-1]])
+        edges: Ints = np.flatnonzero(new | (inside < before))
+        full = 100 * before >= 99 * total
+        turns = [self.turns]
+        for anew, again in zip(new[edges].tolist(), full[edges].tolist(), strict=True):
+            turns.append(turns[-1] + 1 if again and not anew else 0)
+        self.inside, self.total, self.turns = int(inside[-1]), int(total[-1]), turns[-1]
+        each: Ints = np.repeat(np.array(turns, np.int64), np.diff(edges, prepend=0, append=len(inside)))
+        return inside + each * total
 
     def counted_on(self, epoch: int, inside: int) -> int:
         """Where no line says how long an epoch is: it was as long as the counter had come when the next began.

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from trainlens.model import NO_RANK, Event, Fact, Floats, Ints, Note, Place, Points, Value
-from trainlens.parsers._shapes import Rows, Shapes
+from trainlens.parsers._marks import Rows
+from trainlens.parsers._shapes import Shapes
 
 Key = tuple[str, int]  # tag and rank
 
@@ -27,6 +28,10 @@ class _Column:
     value: list[float] = field(default_factory=list)
     time: list[float | None] = field(default_factory=list)
     line: list[int] = field(default_factory=list)
+    order: list[int] = field(default_factory=list)
+
+
+Part = tuple[Points, Ints]  # and where each point stands in the order of the log
 
 
 @dataclass(slots=True)
@@ -46,6 +51,7 @@ class Page:
         self.name = name
         self.subject = subject  # what a column of numbers without a name is
         self.line = 1  # of the line being read
+        self.shift = 0  # by which parts of lines (as carriage returns part them) are ahead of the number of their line
         self.step: int | None = None  # the last step logged
         self.loop: int | None = None  # the step of DeepSpeed-Chat's own loop: its two optimisers count for themselves
         self.time: float | None = None  # of the line being read
@@ -58,11 +64,12 @@ class Page:
         self.steps_from: Counter[str] = Counter()  # rows, by what their step was taken from; "" for those without
         self.shapes = Shapes()
         self._columns: dict[Key, _Column] = {}
-        self._parts: dict[Key, list[Points]] = {}
+        self._parts: dict[Key, list[Part]] = {}
         self._known_facts: dict[str, Value] = {}
         self._constant: dict[str, float] = dict(_PLACEHOLDERS)
         self._seen: set[str] = set()
         self._reset: int | None = None  # the step at which a timer began again
+        self._drawn: dict[Key, tuple[int, float] | None] = {}  # the last points of tags of progress bars
 
     # ---- what the lines say --------------------------------------------------------------------------------------
 
@@ -75,19 +82,27 @@ class Page:
         column.value.append(value)
         column.time.append(self.time)
         column.line.append(self.line)
+        column.order.append(self.line + self.shift)
 
-    def rows(self, rows: Rows, line: int) -> None:
-        """Points of many lines of one shape; `line` is the number of the first line that they were looked for in."""
-        origin = rows.at + line
+    def drawn(self, tag: str, rank: int) -> None:
+        """The tag is one of a progress bar: a point that comes again at once has only been drawn again."""
+        self._drawn.setdefault((tag, rank), None)
+
+    def rows(self, rows: Rows, origin: Ints, order: Ints | None = None) -> None:
+        """Points of many lines of one shape; `origin` has the numbers of the lines, `order` those of their parts."""
+        order = origin if order is None else order
         self.steps_from[rows.named] += len(origin)
         for tag, value in rows.values.items():
-            step, time, lines = rows.step, rows.time, origin
+            if rows.bar:
+                self.drawn(tag, rows.rank)
+            step, time, lines, places = rows.step, rows.time, origin, order
             if tag in UNKNOWN and bool((value == UNKNOWN[tag]).any()):
                 keep = value != UNKNOWN[tag]
                 self.dropped[tag] += int((~keep).sum())
-                step, value, lines = step[keep], value[keep], lines[keep]
+                step, value, lines, places = step[keep], value[keep], lines[keep], places[keep]
                 time = None if time is None else time[keep]
-            self._parts.setdefault((tag, rows.rank), []).append(Points(tag, step, value, time, rows.rank, lines))
+            part = Points(tag, step, value, time, rows.rank, lines), places
+            self._parts.setdefault((tag, rows.rank), []).append(part)
 
     def unit(self, tag: str, written: str) -> None:
         if self.units.setdefault(tag, written) != written:
@@ -115,13 +130,15 @@ class Page:
             parts = [*fast.get(key, ()), *self._parts.get(key, ())]
             if key in self._columns:
                 parts.append(_points(*key, self._columns[key]))
-            points = parts[0] if len(parts) == 1 else _merged(parts, orders)
+            points = parts[0][0] if len(parts) == 1 else _merged(parts, orders)
+            if key in self._drawn:
+                points = self._once(key, points)
             if len(points.value):
                 yield self._counted(points)
         yield from self.events
         self._columns, self._parts, self.facts, self.events = {}, {}, [], []
 
-    def _fast(self, columns: Columns) -> Iterator[tuple[Key, list[Points]]]:
+    def _fast(self, columns: Columns) -> Iterator[tuple[Key, list[Part]]]:
         subsets: dict[int, tuple[Ints, Floats | None, Ints]] = {}
         for tag, (value, rows) in columns.value.items():
             step, time, line = columns.step, columns.time, columns.line
@@ -129,7 +146,21 @@ class Page:
                 if id(rows) not in subsets:
                     subsets[id(rows)] = step[rows], None if time is None else time[rows], line[rows]
                 step, time, line = subsets[id(rows)]
-            yield (tag, NO_RANK), [Points(tag, step, value, time, NO_RANK, line)]
+            yield (tag, NO_RANK), [(Points(tag, step, value, time, NO_RANK, line), line)]
+
+    def _once(self, key: Key, points: Points) -> Points:
+        """Without the points that equal the one before them, step and all."""
+        step, value = points.step, points.value
+        if step is None or points.origin is None:
+            return points
+        last = self._drawn[key] or (-1, 0.0)
+        before_step, before = np.concatenate([[last[0]], step[:-1]]), np.concatenate([[last[1]], value[:-1]])
+        keep = (step != before_step) | ((value != before) & ~(np.isnan(value) & np.isnan(before)))
+        self._drawn[key] = int(step[-1]), float(value[-1])
+        if keep.all():
+            return points
+        time = None if points.time is None else points.time[keep]
+        return replace(points, step=step[keep], value=value[keep], time=time, origin=points.origin[keep])
 
     def _counted(self, points: Points) -> Points:
         self.points += len(points.value)
@@ -169,12 +200,6 @@ class Page:
         plain = name.strip("'").lower().replace("_", " ").rpartition(" ")[2] in _PLAIN_STEPS
         return None if plain else (name, count / rows)
 
-    def told_at(self, line: int) -> dict[str, int]:
-        """How much was taken from one line: points by `tag@rank`, events by kind (before they are flushed)."""
-        told: Counter[str] = Counter(event.kind for event in self.events if event.place and event.place.line == line)
-        points = {f"{tag}@{rank}": column.line.count(line) for (tag, rank), column in self._columns.items()}
-        return {**told, **{name: count for name, count in points.items() if count}}
-
     # ---- going on later ------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, object]:
@@ -190,6 +215,7 @@ class Page:
             "units": dict(self.units),
             "facts": dict(self._known_facts),
             "reset": self._reset,
+            "drawn": [[*key, last] for key, last in self._drawn.items()],
             "steps_from": dict(self.steps_from),
         }
 
@@ -205,46 +231,51 @@ class Page:
             into.clear()
             into.update(held if isinstance(held, dict) else {})
         self._reset = None if state["reset"] is None else int(str(state["reset"]))
-        seen = state["seen"]
+        seen, drawn = state["seen"], state["drawn"]
+        if isinstance(drawn, list):
+            self._drawn = {(tag, rank): None if last is None else tuple(last) for tag, rank, last in drawn}
         self._seen = {str(tag) for tag in seen} if isinstance(seen, list) else set()
 
 
-def _points(tag: str, rank: int, column: _Column) -> Points:
+def _points(tag: str, rank: int, column: _Column) -> Part:
     steps = None
     if any(step is not None for step in column.step):  # rows before the first step of the log belong to its beginning
         steps = np.array([0 if step is None else step for step in column.step], np.int64)
     time = None
     if any(moment is not None for moment in column.time):
         time = np.array([np.nan if moment is None else moment for moment in column.time], np.float64)
-    return Points(tag, steps, np.array(column.value, np.float64), time, rank, np.array(column.line, np.int64))
+    line, order = np.array(column.line, np.int64), np.array(column.order, np.int64)
+    return Points(tag, steps, np.array(column.value, np.float64), time, rank, line), order
 
 
 Orders = dict[tuple[int | bytes, ...], tuple[Ints | None, Ints, Floats | None, Ints]]
 
 
-def _merged(parts: Sequence[Points], orders: Orders) -> Points:
+def _merged(parts: Sequence[Part], orders: Orders) -> Points:
     """Points of one tag that were read in several ways, in the order of the log; tags of the same rows share arrays."""
-    key = tuple(_same(part.origin) for part in parts)
+    key = tuple(_same(order) for _, order in parts)
     if key not in orders:
         orders[key] = _order(parts)
     order, step, time, line = orders[key]
-    value = np.concatenate([part.value for part in parts])
-    return Points(parts[0].tag, step, value if order is None else value[order], time, parts[0].rank, line)
+    value = np.concatenate([part.value for part, _ in parts])
+    first = parts[0][0]
+    return Points(first.tag, step, value if order is None else value[order], time, first.rank, line)
 
 
-def _same(lines: Ints | None) -> int | bytes:
+def _same(places: Ints) -> int | bytes:
     """What tells lines from others within a flush; arrays of columns are shared, those of single lines are short."""
-    return id(lines) if lines is None or len(lines) > 64 else lines.tobytes()
+    return id(places) if len(places) > 64 else places.tobytes()
 
 
-def _order(parts: Sequence[Points]) -> tuple[Ints | None, Ints, Floats | None, Ints]:
-    """How to sort parts by their lines (None: they are sorted), and their steps, times and lines in that order."""
-    line = np.concatenate([part.origin for part in parts if part.origin is not None])
-    step = np.concatenate([np.zeros(len(part.value), np.int64) if part.step is None else part.step for part in parts])
+def _order(parts: Sequence[Part]) -> tuple[Ints | None, Ints, Floats | None, Ints]:
+    """How to sort parts by their places (None: they are sorted), and their steps, times and lines in that order."""
+    every, place = [part for part, _ in parts], np.concatenate([place for _, place in parts])
+    line = np.concatenate([part.origin for part in every if part.origin is not None])
+    step = np.concatenate([np.zeros(len(part.value), np.int64) if part.step is None else part.step for part in every])
     time = None
-    if any(part.time is not None for part in parts):
-        time = np.concatenate([np.full(len(part.value), np.nan) if part.time is None else part.time for part in parts])
-    if not bool((np.diff(line) < 0).any()):
+    if any(part.time is not None for part in every):
+        time = np.concatenate([np.full(len(part.value), np.nan) if part.time is None else part.time for part in every])
+    if not bool((np.diff(place) < 0).any()):
         return None, step, time, line
-    order = np.argsort(line, kind="stable")
+    order = np.argsort(place, kind="stable")
     return order, step[order], None if time is None else time[order], line[order]

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainlens.model import Batch, Checkpoint, Event, Fact, Floats, Ints, Points
+from trainlens.model import Batch, Checkpoint, Event, Fact, Ints, Points
 from trainlens.parsers import _deepspeed_columns, _megatron_columns, _timer_columns
 from trainlens.parsers._deepspeed_lines import DeepSpeedLines
 from trainlens.parsers._lines import Block, BlockLines, blocks, encoding, plain
+from trainlens.parsers._marks import Rows
 from trainlens.parsers._megatron_lines import MegatronLines
+from trainlens.parsers._not_understood import NotUnderstood
 from trainlens.parsers._pair_lines import PairLines
 from trainlens.parsers._pattern_lines import PatternLines
-from trainlens.parsers._shapes import Rows
+from trainlens.parsers._reached import Reached
 from trainlens.parsers._text_events import EventLines, marked
 from trainlens.parsers._text_page import Columns, Page
 from trainlens.sources import Source
@@ -24,8 +27,8 @@ from trainlens.sources import Source
 FIRST_STRETCH, STRETCH = 64, 1 << 13  # lines
 DULL = 1 << 12  # lines remembered: warnings come again and again
 
-Reached = tuple[Ints, Ints, Floats]  # lines that were read by column: their places, steps, and times (NaN: unknown)
-NOWHERE: Reached = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+# What bars of Keras are drawn with: of those on one line the last one counts.
+_KERAS = (b"=]", b"[=", b"/step", b"ETA", "━".encode())
 
 
 def read(source: Source, since: Checkpoint | None, *, pairs: bool = True) -> Iterator[Batch]:
@@ -45,6 +48,7 @@ def read(source: Source, since: Checkpoint | None, *, pairs: bool = True) -> Ite
             end, following = block.end, block.line + block.count
     yield from reader.page.notes()
     yield from reader.events.notes()
+    yield from reader.not_understood.notes(reader.understood)
     if not source.compressed and encoding(source.head(4))[0] == "utf-8":
         yield Checkpoint(end, {**(before or reader.state()), "torn": reader.torn, "line": following})
 
@@ -75,92 +79,126 @@ class _Reader:
         self.patterns = PatternLines(self.page, source.patterns if pairs else ())
         self._with_pairs = pairs
         self.torn: dict[str, int] = {}  # how much was told of a line without an end
+        self.understood = 0  # lines that gave something
+        self.not_understood = NotUnderstood()
         self._dull: set[str] = set()  # lines that said nothing and would say nothing again
 
     def block(self, block: Block) -> Iterator[Points | Event | Fact]:
         """All that one block says: what has columns by column, all other lines one by one, told the step reached."""
         page = self.page
         self._lines = lines = BlockLines(block)
-        columns, reached = self._by_column(block, lines)
-        if not lines.taken.any():
-            text, places = block.text, np.arange(block.count + 1)
-        else:
-            text, places = lines.left()
-            places = np.append(places, block.count)
-        left = plain(text.decode("utf-8", "replace")).split("\n")
-        if not left[-1]:
-            left.pop()
-        start, size = 0, STRETCH if page.shapes.known else FIRST_STRETCH
-        while start < len(left):
-            some, end = left[start : start + size], start + size
-            until = int(places[end]) if end < len(left) else block.count + 1
-            begin = int(places[start]) if start else 0
-            self._stretch(some, places[start : start + len(some)], block, _between(reached, begin, until))
-            start, size = end, min(4 * size, STRETCH)
-        self._closing(block, columns, reached, int(places[len(left) - 1]) if left else -1)
-        self.torn = page.told_at(block.line + block.count) if block.torn else {}
-        yield from page.flush(columns)
+        self._reached = Reached(self.pairs)
+        columns, rows = self._by_column(block, lines)
+        self._reached.add(rows)
+        if self._with_pairs and not self.megatron.records and not self.patterns and b"\r" in block.padded:
+            lines = self._parts(block, lines)
+        self._others(block, lines, columns is None)
+        self._closing(block, columns)
+        self.understood += len(self._reached.at)
+        for one in self._reached.rows()[columns is not None :]:
+            page.rows(one, lines.number[one.at] + block.line, one.at + block.line if lines is not self._lines else None)
+        told: Counter[str] = Counter()
+        last = block.line + block.count
+        for found in page.flush(columns):
+            if block.torn and isinstance(found, Points) and found.origin is not None:
+                told[f"{found.tag}@{found.rank}"] += int(np.count_nonzero(found.origin == last))
+            elif block.torn and isinstance(found, Event) and found.place and found.place.line == last:
+                told[found.kind] += 1
+            yield found
+        self.torn = dict(+told)
 
-    def _by_column(self, block: Block, lines: BlockLines) -> tuple[Columns | None, Reached]:
-        page, first = self.page, block.line
+    def _by_column(self, block: Block, lines: BlockLines) -> tuple[Columns | None, list[Rows]]:
+        """Records of Megatron with their timers, and lines of DeepSpeed."""
+        first = block.line
         self._records = self._tables = lines.taken[:0]
         if self.patterns:
-            return None, NOWHERE
+            return None, []
         found = _megatron_columns.take(lines, first)
         columns = found[0] if found else None
-        rows: list[Rows] = []
         if found and columns is not None:
             self.megatron.records += len(columns.step)
             self.planned = found[1]
             self._records = lines.taken.copy()
             rows, self._tables = _timer_columns.take(lines, columns, first)
-        for one in rows:
-            page.rows(one, first)
-        parts = [] if columns is None else [(columns.line - first, columns.step, columns.time)]
-        if self.deepspeed.seen or first == 1:
-            for one in _deepspeed_columns.take(lines, first, self.deepspeed):
-                page.rows(one, first)
-                parts.append((one.at, one.step, one.time))
-        return columns, _in_order(parts)
+            for one in rows:
+                self.page.rows(one, one.at + first)
+            self._reached.columns(columns, first)
+        return columns, _deepspeed_columns.take(
+            lines, first, self.deepspeed
+        ) if self.deepspeed.seen or first == 1 else []
 
-    def _stretch(self, lines: list[str], places: Ints, block: Block, reached: Reached) -> None:
-        """Lines that were not read by column yet; shapes learnt in one stretch serve in the next."""
-        page, last = self.page, block.count
-        torn = [lines.pop()] if block.torn and int(places[len(lines) - 1]) == last else []
-        taken = [] if self.patterns else page.shapes.take(lines, self.pairs.counter)
-        if taken:
-            for rows in taken:
-                rows.at = places[rows.at]
-                page.rows(rows, block.line)
-            reached = _in_order([reached, *((rows.at, rows.step, rows.time) for rows in taken)])
-            others = ~np.isin(places[: len(lines)], reached[0])
-            lines = [lines[place] for place in np.flatnonzero(others).tolist()]
-            places = places[: len(others)][others]
-        self._one_by_one(lines, places[: len(lines)], block, reached)
+    def _parts(self, block: Block, lines: BlockLines) -> BlockLines:
+        """The parts of all lines, as carriage returns part them, those of lines that were read are taken.
+
+        Bars of Keras need whole lines; they begin with a digit.
+        """
+        parts = BlockLines(block, parts=True)
+        begin = parts.buffer[parts.starts]
+        if ((begin <= 32) | ((begin >= 48) & (begin <= 57))).any() and any(sign in block.padded for sign in _KERAS):
+            return lines
+        inside = parts.number < len(lines.taken)
+        parts.taken[inside] = lines.taken[parts.number[inside]]
+        self._reached.move(parts.number)
+        return parts
+
+    def _others(self, block: Block, lines: BlockLines, shapes: bool) -> None:
+        """Lines of known shapes by column, the others one by one; shapes learnt on the way serve for what follows."""
+        page, known, begin, size = self.page, 0, 0, FIRST_STRETCH
+        shapes = shapes and not self.patterns and self._with_pairs and not self.megatron.records
+        while True:
+            if shapes and len(page.shapes.known) > known:
+                self._reached.add(page.shapes.take(lines, np.arange(begin, len(lines.ends)), known))
+                known = len(page.shapes.known)
+            text, places = lines.left(begin=begin)
+            tail = lines.tail()
+            left = plain((text + tail).decode("utf-8", "replace")).split("\n")
+            if not left[-1]:
+                left.pop()
+            places = np.append(places, len(lines.ends))
+            start = 0
+            while start < len(left):
+                end = start + (size if shapes and page.shapes.open else len(left))
+                self._stretch(left[start:end], places[start:end], block, lines)
+                start, size = end, min(4 * size, STRETCH)
+                if shapes and len(page.shapes.known) > known and start < len(left):
+                    begin = int(places[start])
+                    break
+            else:
+                return
+
+    def _stretch(self, some: list[str], places: Ints, block: Block, lines: BlockLines) -> None:
+        """Lines that were not read by column."""
+        places = places[: len(some)]
+        torn = [some.pop()] if block.torn and int(places[-1]) == len(lines.ends) else []
+        self._one_by_one(some, places[: len(some)], block, lines)
         for line in torn:
-            page.line = block.line + last
+            self._reached.passed(len(self._reached.at))
+            self.page.line = block.line + block.count
+            self.page.shift = len(lines.ends) - block.count
             self._line(line, bool(marked(torn)), torn=True)
 
-    def _one_by_one(self, lines: list[str], places: Ints, block: Block, reached: Reached) -> None:
-        page, at, step, time = self.page, *reached
-        of_interest = self._marked(lines)
-        before = np.searchsorted(at, places) - 1
-        news = set(np.flatnonzero(np.diff(before, prepend=-1) != 0).tolist()) if len(at) else ()
+    def _one_by_one(self, some: list[str], places: Ints, block: Block, lines: BlockLines) -> None:
+        page, reached = self.page, self._reached
+        of_interest = self._marked(some)
+        before = np.searchsorted(reached.at, places)
         follows, inside = (
             set(places[self._behind(places, taken)].tolist()) if len(taken) else ()
             for taken in (self._records, self._tables)
         )
-        for number, (line, place) in enumerate(zip(lines, places.tolist(), strict=True)):
-            page.line = block.line + place
-            if number in news:
-                self._reach(int(step[before[number]]), float(time[before[number]]))
+        numbers = np.append(lines.number, block.count)[places] + block.line
+        rows = zip(some, places.tolist(), numbers.tolist(), before.tolist(), strict=True)
+        for number, (line, place, at, passed) in enumerate(rows):
+            page.line = at
+            dull = line in self._dull and number not in of_interest and place not in inside
+            if dull and not self.events.busy and (place in follows or not self.megatron.waits):
+                continue
+            page.shift = block.line + place - at
+            reached.passed(passed)
             if place in follows:
                 self.megatron.behind_record()
             elif place in inside:
                 self._behind_table(place)
             self._line(line, number in of_interest)
-        if len(at) and (not len(places) or at[-1] > places[-1]):
-            self._reach(int(step[-1]), float(time[-1]))
 
     def _marked(self, lines: list[str]) -> set[int]:
         """Which lines may tell of events; those that said nothing before are not searched again."""
@@ -178,19 +216,15 @@ class _Reader:
     def _behind_table(self, place: int) -> None:
         self.megatron.behind_table(self._lines.line(place - 1).decode("utf-8", "replace"))
 
-    def _reach(self, step: int, time: float) -> None:
-        self.page.step, self.page.stepless = step, False
-        self.page.time = None if np.isnan(time) else time
-
-    def _closing(self, block: Block, columns: Columns | None, reached: Reached, last: int) -> None:
+    def _closing(self, block: Block, columns: Columns | None) -> None:
         """The block ends, perhaps with lines read by column: the place in the run that the next block begins at."""
-        page = self.page
+        page, reached = self.page, self._reached
+        page.shift = 0
         self.deepspeed.catch_up()
-        if len(reached[0]) and int(reached[0][-1]) > last:
-            self._reach(int(reached[1][-1]), float(reached[2][-1]))
+        reached.passed(len(reached.at))
         if columns is None:
             return
-        page.at_step(int(reached[1][-1]) if page.step is None else page.step, self.planned)
+        page.at_step(int(reached.step[-1]) if page.step is None else page.step, self.planned)
         page.line = block.line + block.count
         if self._records[-1]:
             self.megatron.behind_record()
@@ -201,19 +235,21 @@ class _Reader:
     def _line(self, line: str, of_interest: bool, *, torn: bool = False) -> None:
         events, megatron = self.events, self.megatron
         alone = not of_interest and not torn and megatron.records > 0 and not megatron.waits and not events.busy
-        if alone and line in self._dull:
-            return
-        whole = line
+        whole, told = line, len(events.page.events) + len(events.page.facts)
         if line.endswith("\r"):
             line = line[:-1]
         known = bool(self.patterns) and self.patterns.read(line, torn=torn)
         known = known or megatron.read(line, torn=torn) or self.deepspeed.read(line, torn=torn)
         if not known and self._with_pairs and not megatron.records:
-            self.pairs.read(line, torn=torn)
+            known = self.pairs.read(line, torn=torn)
         if of_interest or events.busy:
             for part in line.split("\r") if "\r" in line else (line,):
                 events.read(part)
-        elif alone and not known and len(self._dull) < DULL and "|" not in line:
+        if known or told < len(events.page.events) + len(events.page.facts):
+            self.understood += 1
+        elif not torn and not events.busy:
+            self.not_understood.add(line, self.page.line)
+        if alone and not known and len(self._dull) < DULL and "|" not in line:
             self._dull.add(whole)
 
     # ---- going on later ------------------------------------------------------------------------------------------
@@ -225,31 +261,15 @@ class _Reader:
             "deepspeed": self.deepspeed.state(),
             "pairs": self.pairs.state(),
             "events": self.events.state(),
+            "understood": self.understood,
+            "not_understood": self.not_understood.state(),
         }
 
     def restore(self, state: Mapping[str, object]) -> int:
         """Takes up an earlier reading; the number of the line to go on with."""
         self.page.restore(state)
-        for name in ("megatron", "deepspeed", "pairs", "events"):
+        self.understood = int(str(state["understood"]))
+        for name in ("megatron", "deepspeed", "pairs", "events", "not_understood"):
             held = state[name]
             getattr(self, name).restore(held if isinstance(held, dict) else {})
         return self.page.line
-
-
-def _in_order(parts: Sequence[tuple[Ints, Ints, Floats | None]]) -> Reached:
-    """Places, steps and times of lines that were read in several ways, in the order of the log."""
-    parts = [part for part in parts if len(part[0])]
-    if not parts:
-        return NOWHERE
-    at, step = (np.concatenate([part[which] for part in parts]) for which in (0, 1))
-    time = np.concatenate([np.full(len(at), np.nan) if time is None else time for at, _, time in parts])
-    if len(parts) == 1:
-        return at, step, time
-    order = np.argsort(at, kind="stable")
-    return at[order], step[order], time[order]
-
-
-def _between(reached: Reached, start: int, end: int) -> Reached:
-    """Those that stand from `start` on and before `end`."""
-    low, high = np.searchsorted(reached[0], (start, end))
-    return reached[0][low:high], reached[1][low:high], reached[2][low:high]

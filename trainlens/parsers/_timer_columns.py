@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from trainlens.model import Ints
 from trainlens.parsers import _skeletons
 from trainlens.parsers._lines import BlockLines, unprefixed
+from trainlens.parsers._marks import Mark, Rows, skeleton
 from trainlens.parsers._megatron_tables import TIMER
-from trainlens.parsers._shapes import Mark, Rows
 from trainlens.parsers._text_page import Columns
 
 LONGEST_TABLE = 256  # timers
@@ -66,10 +66,10 @@ def _level(lines: BlockLines, rows: Ints) -> list[tuple[Ints, Rows]]:
             break
         line = lines.line(int(rows[0]))
         marks = _marks(line)
-        like = _skeletons.skeleton(line, marks) if marks else None
+        like = skeleton(line, marks) if marks else None
         taken = _skeletons.take(lines, rows, like) if like else None
         if taken:
-            found.append(taken)
+            found.append((taken.at, taken))
         rows = rows[1:]
         rows = rows[~lines.taken[rows]]
     return found
