@@ -23,6 +23,12 @@ _TRAINING = frozenset(("train", "training"))
 _HELD_OUT = frozenset(("val", "valid", "validation", "eval", "evaluation", "test", "dev"))
 
 
+def rank_of(name: str) -> int | None:
+    """The rank that the name of a file says outright: "node1_rank.0.txt" is of rank 0."""
+    found = _RANK.search(PurePath(name).name)
+    return int(found[1]) if found and "rank" in found[0].lower() else None
+
+
 def told_by_names(files: Sequence[File]) -> None:
     """Puts ranks and splits into the columns of the files whose rows name none themselves."""
     _ranks(files)
