@@ -68,7 +68,7 @@ TABLE: tuple[tuple[Metric, str], ...] = (
         "steptime timemetricsendtoend iterationtime itertime elapsedtimeperiteration "
         "timeperiteration timeperstep steptiming steptimingin secondsperstep secperstep secstep "
         "sperstep sit sperit secondsperiteration timestep batchtime dt timingsstep timeiteration "
-        "steptimesec iterationtimesec perfsteptime timeiter seconds stepduration latency e2elatency",
+        "steptimesec iterationtimesec perfsteptime timeiter seconds stepduration latency e2elatency ms",
     ),
     (
         Metric("data_time", "s", "lower", "duration", "efficiency"),
@@ -97,7 +97,7 @@ TABLE: tuple[tuple[Metric, str], ...] = (
     ),
     (
         Metric("mfu", "share", "higher", "other", "efficiency"),
-        "mfu perfmfu throughputmfu modelflopsutilization perfmfuactor",
+        "mfu bf16mfu perfmfu throughputmfu modelflopsutilization perfmfuactor",
     ),
     (
         Metric("gpu/utilization", "share", "higher", "utilization", "efficiency"),

@@ -14,6 +14,8 @@ _DICT = re.compile(r"\{\s*['\"][^{}]+\}")
 _ENTRY = re.compile(r"""['"]([^'"]+)['"]\s*:\s*('[^']*'|"[^"]*"|[\w.]+\((?:[^()]|\([^()]*\))*\)|\[[^\]]*\]|[^,}]+)""")
 _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)")
 _OF_TOTAL = re.compile(r"['\"]?(\d+)\s*/\s*(\d+)['\"]?\s*\Z")
+# Composer's file logger: "[metric][batch=10]: { "loss/train/total": 2.5, }"
+_BEFORE = re.compile(r"\[(?:global_step|step|batch|iter|iteration)=(\d{1,15})\]:?\s*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ def dictionary(text: str) -> Dictionary | None:
             else:
                 values.append((key, number))
                 marks = _marked(marks, key, *spans[key])
+    if step is None and (before := _BEFORE.search(text, max(found.start() - 60, 0), found.start())):
+        step, named, marks = int(before[1]), "the brackets before it", None
     return Dictionary(found.start(), step, total, values, closing, named, marks or [])
 
 

@@ -53,6 +53,7 @@ _AROUND = frozenset(
         "namespace",
         "rank",
         "@version",
+        "record",  # loguru, which tells in "text" what it writes to a terminal
     ]
 )
 _TIMES = ("time", "ts", "timestamp", "@timestamp", "asctime", "date")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 
 from trainlens.model import Event, EventKind, Place
+from trainlens.parsers._dictionaries import dictionary
 from trainlens.parsers._lines import clock
 from trainlens.parsers._numbers import NUMBER, scaled
 from trainlens.parsers._pair_tables import HeadedTable
@@ -35,6 +36,9 @@ _METRIC = re.compile(rf"\s+(\w+)\s+=\s+({NUMBER})\s*\Z")
 _TESTING = re.compile(r"\] Iteration (\d+), Testing net")
 _OUTPUT = re.compile(rf"\]\s+(Train|Test) net output #\d+: (\w+) = ({NUMBER})")
 _AVERAGE = re.compile(rf"\[(\d+)/(\d+)\] : \(avg \(std\), med\) = \(\s*({NUMBER}).*#\s+(\S+)\s*\Z")
+_DICTIONARY = re.compile(r"\{['\"][^{}]+,\s*\Z")  # what pprint breaks into lines, as EasyLM prints its rows
+_ENTRIES = re.compile(r"\s['\"][^{}]+(?:,|(\}))\s*\Z")
+_LONGEST = 20_000  # characters of such a dictionary
 _SESSION = re.compile(r"=+ Training Loss \(.+\) =+\s*\Z")  # CycleGAN and pix2pix append to one file
 
 
@@ -46,7 +50,8 @@ class Blocks:
         self.epoch: int | None = None  # of the last headline "Epoch 3/30"
         self.sessions = 0
         self.table = HeadedTable(page)
-        self._open = ""  # what is open: "table", "lines", "metrics"
+        self._open = ""  # what is open: "table", "lines", "metrics", "entries"
+        self._entries = ""  # lines of a dictionary
         self._section = ""
         self._cells: dict[str, float] = {}
         self._columns: list[str] = []
@@ -57,12 +62,16 @@ class Blocks:
         if torn:
             return False if self._open else None
         if self._open:
-            known = {"table": self._cell, "lines": self._value, "metrics": self._metric}[self._open](text)
+            ways = {"table": self._cell, "lines": self._value, "metrics": self._metric, "entries": self._entry}
+            known = ways[self._open](text)
             if known is not None:
                 return known
         start = text[:1]
         if start in "-=+" and text and _RULE.match(text):
             self._open, self._section, self._cells = "table", "", {}
+            return False
+        if start == "{" and _DICTIONARY.match(text):
+            self._open, self._entries = "entries", text.strip()
             return False
         if "teration" in text and (found := _HEADLINE.match(text)):
             self.page.at_step(int(found[1]), int(found[2]))
@@ -150,6 +159,24 @@ class Blocks:
         self._open = ""
         return None
 
+    def _entry(self, text: str) -> bool | None:
+        """One more line of a dictionary; the last one gives the points, at the step that it names."""
+        found = _ENTRIES.match(text)
+        if not found or len(self._entries) > _LONGEST:
+            self._open = ""
+            return None
+        self._entries += text.strip()
+        if not found[1]:
+            return False
+        row, self._open = dictionary(self._entries), ""
+        if row is None or row.closing or row.step is None:
+            return False
+        self.page.time = None
+        self.page.at_step(row.step, row.total)
+        for tag, value in row.values:
+            self.page.point(tag, value)
+        return bool(row.values)
+
     def _metric(self, text: str) -> bool | None:
         if found := _METRIC.match(text):
             self.page.fact(found[1], scaled(found[2]))
@@ -209,4 +236,4 @@ def _step_line(text: str) -> re.Match[str] | None:
     return _STEP_LINE.match(text, begin) if 0 <= begin < 300 else None
 
 
-_KEPT = ("epoch", "sessions", "_open", "_section", "_cells", "_columns", "_classes")
+_KEPT = ("epoch", "sessions", "_open", "_entries", "_section", "_cells", "_columns", "_classes")

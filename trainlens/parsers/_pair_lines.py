@@ -19,14 +19,13 @@ from trainlens.parsers._lines import clock, unprefixed
 from trainlens.parsers._marks import STEP, Mark
 from trainlens.parsers._numbers import NUMBER, THOUSANDS, scaled
 from trainlens.parsers._pair_blocks import Blocks
-from trainlens.parsers._pair_places import CODE, INSIDE, REACH, Place, Row, is_row, placed
-from trainlens.parsers._pairs import Field, bare, is_metric, is_step, message, pairs, spaced, split_of
+from trainlens.parsers._pair_places import CODE, COUNTED, HELD_OUT, INSIDE, REACH, Place, Row, is_row, placed
+from trainlens.parsers._pairs import Field, bare, is_metric, is_step, message, outermost, pairs, spaced, split_of
 from trainlens.parsers._positions import RUNNING_EVALUATION, Counter
 from trainlens.parsers._text_page import UNKNOWN, Page
 
 _AGAIN = re.compile(r"[\r\b]+")  # writes over what stands on the line
 _TWO_COLUMNS = re.compile(rf"\s*(\d+)[ \t]+({NUMBER})\s*\Z")
-_COUNTED = re.compile(r"(?:\W*epoch|step|iter|iteration)\s+\[?\d", re.I)
 _SHELL = re.compile(r"\++ ")  # what `set -x` prints
 _KERAS_LINE = re.compile(r" ?- \d+m?s(?: \d+m?s/\w+)? - (?=\w)")  # the end of an epoch without a bar
 
@@ -78,9 +77,9 @@ class PairLines:
         return self._rest(text, torn) or barred
 
     def _rest(self, text: str, torn: bool) -> bool:
-        if "{'" in text or '{"' in text:
+        if "{'" in text or '{"' in text or '{ "' in text:
             return self._dictionary(text)
-        if ":" in text or "=" in text or _COUNTED.search(text, 0, REACH):
+        if ":" in text or "=" in text or COUNTED.search(text, 0, REACH) or HELD_OUT.match(text):
             return self._pairs(text, torn)
         return False
 
@@ -153,8 +152,8 @@ class PairLines:
             found = [field for field in found if field.begin >= place.end]
         if begun := place.end or text.find("| num_updates ") + 1:
             found = [*found, *(spaced(text, begun) if place.loose else bare(text, begun, found))]
-        elif found:
-            found = [*found, *bare(text, found[0].end, found, sure=False)]
+        elif found or HELD_OUT.match(text):
+            found = [*found, *bare(text, found[0].end if found else 0, found, sure=False)]
         if torn and found and not self._ends.whole(text, max(field.end for field in found)):
             found = [field for field in found if field.end < len(text.rstrip())]
         if not found:
@@ -189,9 +188,10 @@ class PairLines:
         values: list[tuple[str, float]] = []
         epoch, inside, used, split = place.epoch, False, place.end, split_of(text)
         results = text.find("[valid] ") if " results: [train] " in text else -1  # ESPnet at the end of an epoch
+        outer = outermost(found)
         for field in found:
             used += field.end - field.begin
-            whole = step is None and field.value == field.value // 1
+            whole = step is None and field.value == field.value // 1 and outer in ("", field.key)
             if whole and (is_step(field.key) or (field.key == "s" and field.begin <= 0)):
                 step, total, named = int(field.value), field.total, f"'{field.key}'"
                 inside = field.key.lower() in INSIDE

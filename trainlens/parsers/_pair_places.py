@@ -23,6 +23,8 @@ from trainlens.parsers._positions import Position, position
 
 REACH = 300  # characters of a line in which it says where it is
 CODE = re.compile(r"\s*(?:def|return|class|for|if|elif|while|print|import|from|yield|raise|with|self\.)\b[ (.]")
+COUNTED = re.compile(r"(?:\W*epoch|step|iter|iteration)\s+\[?\d", re.I)
+HELD_OUT = re.compile(r"(?:val|valid|validation|eval|test)[ _]loss +[-+\w.]{1,30}\s*\Z", re.I)  # all of a line
 INSIDE = frozenset(("iters", "iter", "step", "iteration", "batch", "itr"))  # such counters may begin again with epochs
 
 

@@ -20,8 +20,10 @@ _BEGINS = re.compile(r"[\s|│┃]{0,40}(?:epoch|e|#|step|iter|iteration|round|i
 _APART = re.compile(r"\s{2,}|\t|\s*[|│┃]\s*")
 _NAME = re.compile(r"[^\W\d][\w ./@%-]{0,40}\Z|#\Z")
 _CELL = re.compile(rf"({NUMBER})(%?)\Z")
-_BLANK = re.compile(r"(?:\d+:)?\d?\d:\d\d\Z|-+\Z|None\Z|\d+m?s\Z|n/a\Z", re.I)  # durations, and what is not there
-_RULE = re.compile(r"[\s|│┃+=─━┼╇╪┡╞-]*\Z")
+_BLANK = re.compile(
+    r"(?:\d+:)?\d?\d:\d\d\Z|-+\Z|None\Z|\d+m?s\Z|n/a\Z|no log\Z", re.I
+)  # durations, and what is not there
+_RULE = re.compile(r"[\s|+=:\u2500-\u257f-]*\Z")  # box drawing, Markdown
 _WIDEST = 400  # characters of a row
 
 

@@ -12,17 +12,18 @@ from trainlens.parsers._numbers import NUMBER, scaled
 
 # Some numbers stand in brackets of their own: tensor(2.5), np.float64(2.5), [2.5]; a list of several is no number.
 _VALUE = re.compile(
-    rf"[:=]\s*(?:(?:tensor|np\.\w{{1,10}}|[aA]rray)(\()|(\[))?({NUMBER})([A-Za-z%]*(?:/[A-Za-z]+)?)"
+    rf"[:=]\s*(?:(?:tensor|np\.\w{{1,10}}|[aA]rray)(\()|(\[)|['\"](?=[^\s'\"]{{1,40}}['\"]))?({NUMBER})"
+    r"([A-Za-z%]*(?:/[A-Za-z]+)?)['\"]?"
     r"(?:\s*/\s*(\d+))?(?:\s?\(([\d.]+)%\))?"
     r"(?:\s([KMG]i?B|ms|secs?|seconds|%)(?![\w/%]))?(?=[\s,;|)\]}(]|\Z)(?!\s?(?:days?|hours?|hrs?|min(?:ute)?s?)\b)"
 )
-_CUT = re.compile(r"[|,;\t\[\]{}>]|\s{2,}|\s-\s|:\s|(?<=\d):|(?<!\w)\(")
-_ENDS_IN_NUMBER = re.compile(r" \d[\d.,]*[a-zA-Z%]{0,2}\Z")
+_CUT = re.compile(r"[|,;\t\[\]{}>]|\s{2,}|\s-\s|:\s|(?<=\d):|(?<!\w)\((?!\w{1,20}\) \w)")
+_ENDS_IN_NUMBER = re.compile(r" #?\d[\d.,]*[a-zA-Z%]{0,2}\Z")
 _IN_BRACKETS = re.compile(r"\s?\([^()]{1,30}\)\Z")
 _NAME = re.compile(r"[^\W\d][^\n]{0,59}\Z")
 STEP_WORD = re.compile(
     r"\b(?:(?:global[ _]step|step|iter|iteration|update)s?[ #]+|Up\. )(\d+)(?:\s*/\s*(\d+))?"
-    r"(?=\s*(?:[:;|,\])-]|\Z)|\s+(?-i:[|A-Z])|\s\([\d.]+ iter/s)",
+    r"(?=\s*(?:[:;|,\])-]|\Z)|\s+(?-i:[|A-Z])|\s\((?:[\d.]+ iter/s|[\d.]{1,8}%\)\s*[|:,-]))",
     re.I,
 )
 MAY_STEP = re.compile(r"tep|ter|pdate|poch|STEP|ITER|Test|Val|EPOCH|Train:|Up\. |Batch")
@@ -44,16 +45,17 @@ _HEADER = re.compile(
       | [IWEF]\d{4}\ \d\d:\d\d:\d\d\.\d+\s+\d+\ [\w./-]{1,80}:\d+\]\s""",
     re.VERBOSE,
 )
-_NAMES_STEP = re.compile(r"tep\b|ter\b|teration|poch", re.I)
+_NAMES_STEP = re.compile(r"step\b|(?<![a-z])iter\b|iteration|epoch", re.I)
 _BARE = re.compile(
-    rf"\s*([^\W\d][\w /.@-]*?) +({NUMBER})([A-Za-z%/]*)(?: ?\(\s*[-+]?[\w.+-]+%?\s*\))?(?: ([A-Za-z/%]+))?"
+    r"\s*(?:(?:step|iter|epoch) \d+: )?"
+    rf"([^\W\d][\w /.@-]*?) +({NUMBER})([A-Za-z%/]*)(?: ?\(\s*[-+]?[\w.+-]+%?\s*\))?(?: ([A-Za-z/%]+))?"
     r"(?: [*@] [\d,]+| after [\d,]+)*\s*\Z"
 )
 _BEHIND = re.compile(
     rf"\s*\(?({NUMBER})(%?)\s?([A-Za-z]+/(?:s|secs?|seconds?|it|iter|step|batch)|[KMGT]i?B|ms|(?<=% )\w[\w ]*)\)?\s*\Z"
 )
 _TWO_RATES = re.compile(r"\s*(\d+)/\s?(\d+) (tok/s)\s*\Z")  # OpenNMT: of the source and of the target
-_APART = re.compile(r", |\t|\||;|\s-\s|\s:\s|\s{2,}(?=[A-Za-z])|(?<=\w) \((?=\d[\d.]* ms)")
+_APART = re.compile(r", |\t|\||;|\s-\s|\s:\s|\s{2,}(?=[A-Za-z])(?!(?i:nan|inf)\b)|(?<=\w) \((?=\d[\d.]* ms)")
 _HOLDS_NUMBER = re.compile(r"(?:^|\s)[\d.]+(?:\s|$)")
 _WORD = re.compile(r"[^\W\d][\w./@-]*:?\Z")
 _SPACED = re.compile(rf"({NUMBER})([A-Za-z%/]*),?\Z")
@@ -66,7 +68,8 @@ _PLACES = frozenset(("DP", "PP", "TP", "EP", "CP", "SP", "pid", "PID", "port", "
 # What a dictionary or a line without a step must hold to be a row of metrics and no list of settings.
 _METRIC = re.compile(
     r"(?:^|[_/ .])(?:loss|ppl|perplexity|acc|accuracy|rewards?|score|bleu|rouge\w*|f1|auc|bpb|nll|mse|mae|wer|trl|tel)"
-    r"(?:$|[_/ .](?!scale|scaling|fn|func|type|weight|mask|coef))|loss$|^(?:eval|val)_",
+    r"(?:$|[_/ .](?!scale|scaling|fn|func|type|weight|mask|coef))|loss$|^(?:eval|val)_|[_/]returns?$|^[sf]ps$"
+    r"|(?:steps?|examples|samples|tokens|images)(?:/|_per_)sec(?:ond)?$",
     re.I,
 )
 
@@ -83,6 +86,11 @@ def is_step(key: str) -> bool:
 @lru_cache(maxsize=4096)
 def is_metric(key: str) -> bool:
     return _METRIC.search(key) is not None
+
+
+def outermost(found: Sequence[Field]) -> str:
+    """The name of the step of the whole run, where a line says so: "inner iter: 1/8 | global iter: 13/5000"."""
+    return next((field.key for field in found if "global" in field.key.lower() and is_step(field.key)), "")
 
 
 def split_of(text: str) -> str:

@@ -20,14 +20,16 @@ _EPOCH = re.compile(
     r"""(?:[Ee]poch|EPOCH)\ ?(?:\((?P<mode>train|val|test)\))?(?P<colon>:?)\s*(?P<bracket>\[)?\s*
     (?P<epoch>\d{1,9})(?P<of>\s?/\s*\d+)?\s*\]?
     (?: [,:]?\s*[\[(]\s*(?P<inside>\d+)\s*[/:]\s*(?P<total>\d+)(?:\ \(\s*\d+%\))?\s*[\])]  # [1][5/74], 2/50][ 5:74]
-      | :\s+(?P<fair_inside>\d+)\ /\ (?P<fair_total>\d+)(?=\s)                          # 003:      5 / 356
+      | :?\s+(?P<fair_inside>\d+)\ /\ (?P<fair_total>\d+)(?=\s)                         # 003:      5 / 356
       | \s*\[\s*(?P<bare_inside>\d+)\](?=\s)                                              # [399][50]: of how many?
       | [\s,;|\[-]{1,6}(?P<word>(?i:iteration|iters?|step|batch))(?P<gap>[:=]?\s*\[?\s*)
         (?:(?P<word_inside>\d+)(?:\s?/\s*(?P<word_total>\d+))?(?![\d.]|\s?/|-\d)|\d+-(?P<up_to>\d+))(?:\s*\])?
     )""",
     re.VERBOSE,
 )
-_TRAIN = re.compile(r"\bTrain: (?P<epoch>\d{1,9}) \[\s*(?P<inside>\d+)/(?P<total>\d+) \(\s*\d+%\)\s*\]")  # timm
+_TRAIN = re.compile(  # timm; OpenPCDet, which says of how many epochs
+    r"\bTrain: +(?P<epoch>\d{1,9})(?P<of>/\d+ \( *\d+%\))? \[ *(?P<inside>\d+)/(?P<total>\d+) \( *\d+%\) *\]"
+)
 _BATCHES = re.compile(r"\b(?P<epoch>\d{1,9})epoch:train:\d+-(?P<inside>\d+)batch:")  # ESPnet
 _ITER = re.compile(r"\bIter ?(?:\((?P<mode>train|val|test)\))?\s*\[\s*(?P<inside>\d+)\s*/\s*(?P<total>\d+)\]")
 _EPOCHS = 1000  # whose begins are kept, for a run that goes back to one
@@ -62,7 +64,10 @@ def position(text: str) -> Position | None:
         evaluation = found["mode"] in ("val", "test")
         return Position(None, int(found["inside"]), int(found["total"]), found.end(), evaluation)
     if found := _TRAIN.search(text, 0, _REACH):
-        return Position(int(found["epoch"]), int(found["inside"]), int(found["total"]), found.end(), zero_based=True)
+        zero_based = found["of"] is None
+        return Position(
+            int(found["epoch"]), int(found["inside"]), int(found["total"]), found.end(), zero_based=zero_based
+        )
     if found := _BATCHES.search(text, 0, _REACH):
         return Position(int(found["epoch"]), int(found["inside"]), 0, found.end())
     return None

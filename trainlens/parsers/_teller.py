@@ -29,6 +29,8 @@ _MEASURED = frozenset(("loss", "eval-loss", "score", "perplexity", "reward", "gr
 # validation set in a val row. https://github.com/open-mmlab/mmcv/blob/1.x/mmcv/runner/hooks/logger/text.py
 _MMCV_KEYS = frozenset(("epoch", "iter", "mode"))
 _MMCV_REPEATED = frozenset(("lr", "momentum", "memory", "epoch", "iter"))
+# https://docs.ray.io/en/latest/tune (result.json: the whole config in each line)
+_SETTINGS = ("config/", "hyperparameters/", "hparams/")
 
 
 @dataclass(slots=True)
@@ -50,6 +52,7 @@ class Teller:
     unreadable: dict[str, int] = field(default_factory=dict)  # texts in columns that mostly hold numbers
     seen: bool = False  # a row with a step has come by
     hosts: list[str] = field(default_factory=list)  # of rows that are each one device's
+    settled: bool = False  # the settings that each row repeats were told
 
     def tell(self, table: Table) -> Iterator[Batch]:
         """The batches of the next table."""
@@ -61,6 +64,7 @@ class Teller:
         if not len(table.lines):
             return
         columns, present, texts = _cells(table)
+        yield from self._settings_of_rows(table, columns, texts)
         yield from self._steps_of_texts(columns, present, texts)
         self.names |= dict.fromkeys(columns)
         self.texts |= dict.fromkeys(texts)
@@ -98,7 +102,7 @@ class Teller:
         """What the rows that are yet to come need, for a checkpoint."""
         kept = (
             "step", "per_epoch", "names", "texts", "totals", "units", "widths", "epochs", "batches", "unreadable",
-            "seen", "hosts",
+            "seen", "hosts", "settled",
         )  # fmt: skip
         return {name: copy.copy(getattr(self, name)) for name in kept}
 
@@ -118,7 +122,21 @@ class Teller:
             message = f"{self.beyond:,} steps are beyond 2^53 and were rounded; those beyond 2^62 count as not logged"
             yield Note("limit", message, count=self.beyond)
 
-    # ---- rows that are no measurements ------------------------------------------------------------------------------
+    # ---- what is no measurement ------------------------------------------------------------------------------
+
+    def _settings_of_rows(
+        self, table: Table, columns: dict[str, Floats], texts: dict[str, pl.Series]
+    ) -> Iterator[Batch]:
+        """Takes out the settings that every row repeats, as Ray Tune writes them, and tells those of the first row."""
+        if not any(name.startswith(_SETTINGS) for name in (*columns, *texts)):
+            return
+        for cells in (columns, texts):
+            for name in [name for name in cells if name.startswith(_SETTINGS)]:
+                del cells[name]
+        if not self.settled:
+            self.settled = True
+            first = {name: cell for name, cell in table.row(0).items() if name.startswith(_SETTINGS)}
+            yield from _facts(first, Place(self.path, line=int(table.lines[0])))
 
     def _without_summaries(self, table: Table) -> tuple[Table, list[Batch]]:
         closing = np.zeros(len(table.lines), np.bool_)

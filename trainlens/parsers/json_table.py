@@ -44,6 +44,7 @@ _BY_STEP = re.compile(rb'"[^"\n]{1,200}"\s*:\s*\{\s*"\d+"\s*:\s*(?:-?\d|NaN|"nan
 _PAIRED = re.compile(rb'"[^"\n]{1,200}"\s*:\s*\[\s*\[\s*\d+(?:\.0)?\s*,\s*(?:-?\d|NaN|null)')
 _BY_ROW = re.compile(rb'^\{\s*"\d{1,18}"\s*:\s*\{\s*"')
 _ANOTHER = re.compile(rb"\n\}\s*\{|\}\s*\n\{\s*\n")
+_ONE_ROW = re.compile(r"(?:epoch|step|iter)[_-]?\d+$", re.IGNORECASE)  # AllenNLP: metrics_epoch_3.json
 _ONE_A_LINE = re.compile(rb"\{[^\n]+\}\s*\n")
 _ROWS = re.compile(rb'^\[\s*\{\s*"')
 _CHART = re.compile(rb"^\[\s*\[\s*\d{9,10}\.\d+\s*,\s*\d+\s*,")
@@ -70,6 +71,8 @@ def sniff(head: bytes, path: Path) -> float:
             return 0.7
     elif stepped and _ROWS_INSIDE.search(text):
         return 0.6
+    if _ONE_ROW.search(path.stem) and stepped and text.startswith(b"{") and _one_row(decoded(head)):
+        return 0.6
     if text.startswith(b"{") and _RESULTS.search(path.stem) and (len(head) == HEAD or isinstance(decoded(head), dict)):
         return 0.3
     return 0.0
@@ -83,6 +86,9 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:  #
         yield from _rows(source, content, start)
         return
     whole = decoded(content)
+    if _ONE_ROW.search(Path(source.path).stem) and _one_row(whole):
+        yield from _told(source, content, [start], [len(content.rstrip())], True)
+        return
     if whole is None and _measure(objects := sequence(content), content):
         yield from _told(source, content, *objects)
         return
@@ -147,6 +153,11 @@ def _points(
     value = np.array([one for one in numbers if one is not None], np.float64)
     clock = None if time is None else _columns.unix_seconds(np.array(time, np.float64))[logged]
     return Points(tag, None if step is None else step[logged], value, clock, run=run), int((~logged).sum())
+
+
+def _one_row(whole: object) -> bool:
+    """Whether a document is a single row: its step or epoch, what was measured, and no curves."""
+    return _is_row(whole) and isinstance(whole, dict) and _known(list(whole)) and not any(curves(whole, ""))
 
 
 def _longest_list(whole: dict[str, Any]) -> str:

@@ -42,7 +42,8 @@ _LINES = 400  # of the head that are looked at
 def sniff(head: bytes, path: Path) -> float:
     """0.6 for rows of metrics (0.9 in lines of JSON), 0.3 for what looks like a log or tells a failure, else 0."""
     text = head_text(head)
-    if not text.strip() or "\0" in text or _NOT_LOGS.fullmatch(path.suffix):
+    no_log = _NOT_LOGS.fullmatch(path.suffix) and not (path.suffix.startswith(".json") and enveloped(head))
+    if not text.strip() or "\0" in text or no_log:
         return 0.0
     lines = [line for line in text.split("\n") if line.strip()]
     looked = lines[:_LINES] + lines[_LINES:][-_LINES:]

@@ -35,6 +35,7 @@ from trainlens.store.cache import cached
 from trainlens.store.export import export
 from trainlens.store.fresh import stretches
 from trainlens.store.golden import golden
+from trainlens.store.named import rank_of
 from trainlens.store.relate import File, Key, relate
 from trainlens.store.runs import Judged, assemble
 from trainlens.store.stitch import join
@@ -127,7 +128,8 @@ class Builder:
         reading = _Reading(source, parser, reason, tells_end)
         self._readings.append(reading)
         found = catalog.split_rank(PurePath(source.name).stem)
-        rank = found[1] if "rank" in source.name.lower() else NO_RANK
+        outright = rank_of(source.name)
+        rank = outright if outright is not None else found[1] if "rank" in source.name.lower() else NO_RANK
         for batch in batches:
             if isinstance(batch, Points):
                 reading.take(batch, prefix, rank)

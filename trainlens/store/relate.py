@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from trainlens.model import NO_RANK, Floats, Ints
 from trainlens.store import machines
+from trainlens.store.named import told_by_names
 from trainlens.store.stitch import Column
 
 Key = tuple[str, int]  # tag without its rank, rank
@@ -69,6 +70,7 @@ def relate(files: Sequence[File]) -> list[File]:
     watching = [file for file in files if machines.watches(file)]
     seen = {file.index for file in watching}
     training = [file for file in files if file.index not in seen]
+    told_by_names(training)
     for file in files:
         file.aside = file.format in machines.BESIDE or (bool(training) and file.index in seen)
     placed = _sessions(training)
