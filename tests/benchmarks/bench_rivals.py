@@ -96,7 +96,6 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    names = [tool.name for tool in TOOLS]
     parser.add_argument("folder", nargs="?", type=Path, help="labelled runs; default: a set is made")
     parser.add_argument("--rivals", default=sys.executable, metavar="PYTHON", help="interpreter that has the rivals")
     parser.add_argument(
