@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,21 @@ def test_what_is_written_accepts_what_was_found(tmp_path: Path) -> None:
         left, accepted = parted(run.findings, run.name, entries)
         assert all(one.severity == "info" for one in left)
         assert {one.reason for one in accepted} == {'said "so"\x7f'}
+
+
+def test_entries_that_stood_there_stay_as_they_are(tmp_path: Path) -> None:
+    kept = (Acceptance("loss-*", "noise of batch 1", run="*-7b"), Acceptance("crash", "x", first_step=3))
+    path = tmp_path / "accepted.toml"
+    path.write_bytes(acceptance.written(diagnoses.faulty(), "new", kept))
+    assert acceptance.load(str(path))[:2] == kept
+    assert {one.reason for one in acceptance.load(str(path))[2:]} == {"new"}
+
+
+def test_a_name_that_utf8_has_no_place_for_is_accepted_too(tmp_path: Path) -> None:
+    run = replace(diagnoses.broken().runs[0], name="caf\udce9[1]")
+    path = tmp_path / "accepted.toml"
+    path.write_bytes(acceptance.written(diagnoses.told(run), "known"))
+    assert parted(run.findings, run.name, acceptance.load(str(path)))[0] == []
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,8 @@ def test_a_pipe_that_closes_is_quiet(log: Path, tmp_path: Path) -> None:
     [
         ((), 1),
         (("--fail-on", "never"), 0),
-        (("--ignore", "*"), 0),
+        (("--ignore", "*", "--fail-on", "never"), 0),
+        (("--select", "baseline-drift"), 3),
         (("--select", "target-missed", "--require", "min(train/loss) <= 2.6"), 0),
         (("--select", "target-missed", "--require", "min(train/loss) <= 2.4"), 1),
         (("--select", "target-missed", "--require", "eval/loss <= 2.4"), 1),
@@ -179,6 +180,35 @@ def test_a_baseline_is_written_and_held_against(log: Path, tmp_path: Path) -> No
     against = ("--select", "baseline-drift", "--baseline", "golden.json")
     assert trainlens("check", log, *against, cwd=tmp_path).returncode == 0
     assert trainlens("check", tmp_path / "worse.jsonl", *against, cwd=tmp_path).returncode == 1
+
+
+def test_names_that_were_mapped_hold_for_the_baseline_too(tmp_path: Path) -> None:
+    rows = [{"n": at, "objective": 5 - at / 100} for at in range(200)]
+    for name, more in (("before", 0), ("after", 10)):
+        lines = [json.dumps(row | {"objective": row["objective"] + more}) + "\n" for row in rows]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    named = ("--map", "objective=train/loss", "--map", "n=step")
+    assert trainlens("check", "before.jsonl", *named, "--write-baseline", "golden.json", cwd=tmp_path).returncode == 0
+    against = (*named, "--baseline", "golden.json", "--select", "baseline-drift", "-q")
+    assert trainlens("check", "before.jsonl", *against, cwd=tmp_path).returncode == 0
+    assert trainlens("check", "after.jsonl", *against, cwd=tmp_path).returncode == 1
+
+
+def test_a_run_with_too_little_to_judge_does_not_pass_the_gate(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"step": 1, "loss": 2.0}\n{"step": 2, "loss": 1.9}\n')
+    assert trainlens("check", "a.jsonl", "-q", cwd=tmp_path).returncode == 3
+    assert trainlens("analyze", "a.jsonl", "-q", "--fail-on", "error", "-f", "terminal", cwd=tmp_path).returncode == 0
+    assert trainlens("check", "a.jsonl", "-q", "--require", "train/loss <= 1.9", cwd=tmp_path).returncode == 0
+    assert trainlens("check", "a.jsonl", "-q", "--require", "train/loss <= 1.8", cwd=tmp_path).returncode == 1
+
+
+def test_paths_below_the_working_directory_are_told_from_there(log: Path) -> None:
+    answers = [
+        trainlens("check", path, "--format", "github", "--output", "-", cwd=log.parent).stdout
+        for path in (log.resolve(), log.name)
+    ]
+    assert answers[0] == answers[1]
+    assert f"file={log.name}," in answers[0]
 
 
 def test_inspect(log: Path, tmp_path: Path) -> None:

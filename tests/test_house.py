@@ -29,7 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("plugins", "sources", "settings", "catalog"),
     (*SEAMS, "store"),
     ("analysis", "reading", "digest", "explanation", "watch", "compare", "pages", "inspection", "acceptance"),
-    ("cli", "delivery", "flags"),
+    ("cli", "delivery", "flags", "exits"),
     ("__main__", "__init__"),
 )
 # Rooms of one floor that may use each other; wings and the store may not.

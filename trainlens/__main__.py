@@ -6,8 +6,7 @@ import gc
 import sys
 
 from trainlens.errors import TrainlensError
-
-REFUSED = 2
+from trainlens.exits import REFUSED
 
 
 def main() -> None:

@@ -95,28 +95,24 @@ def parted(
     return [one if one.part_of in kept else replace(one, part_of=None) for one in left], accepted
 
 
-def written(diagnosis: Diagnosis, reason: str) -> bytes:
-    """A file that accepts every warning and error of this diagnosis."""
-    tables = (
-        _table(finding, run.name, reason)
+def written(diagnosis: Diagnosis, reason: str, entries: Sequence[Acceptance] = ()) -> bytes:
+    """A file that accepts every warning and error of this diagnosis; entries that stood there before stay."""
+    found = [
+        Acceptance(
+            finding.detector, reason, _literal(run.name), _literal(finding.metric or ""), finding.first_step,
+            finding.last_step,
+        )
         for run in diagnosis.runs
         for finding in run.findings
         if finding.severity != "info"
-    )
-    kept = (
-        _table(one.finding, run.name, one.reason)
-        for run in diagnosis.runs
-        for one in run.accepted
-    )  # fmt: skip
-    return "\n".join([*kept, *tables]).encode("utf-8", "backslashreplace")
-
-
-def _table(finding: Finding, run: str, reason: str) -> str:
-    entries: list[tuple[str, str | int | None]] = [
-        ("detector", finding.detector), ("run", _literal(run)), ("metric", _literal(finding.metric or "") or None),
-        ("first_step", finding.first_step), ("last_step", finding.last_step), ("reason", reason),
     ]  # fmt: skip
-    return "\n".join(["[[accept]]", *_lines(entries), ""])
+    # "?" stands for a letter that UTF-8 has no place for, and as a pattern it matches that letter.
+    return "\n".join(map(_table, [*entries, *found])).encode("utf-8", "replace")
+
+
+def _table(entry: Acceptance) -> str:
+    values = [(key, getattr(entry, key)) for key in _KEYS]
+    return "\n".join(["[[accept]]", *_lines([(key, value) for key, value in values if value != ""]), ""])
 
 
 def _lines(entries: Iterable[tuple[str, str | int | None]]) -> Iterable[str]:

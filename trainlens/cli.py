@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trainlens import __version__
+from trainlens.exits import OK, of_diagnosis, of_reading
 from trainlens.flags import (
     AcceptedFile,
     Baseline,
@@ -32,11 +33,7 @@ from trainlens.flags import (
 )
 
 if TYPE_CHECKING:
-    from trainlens.diagnosis import Diagnosis
-    from trainlens.reading import Reading
     from trainlens.settings import Settings
-
-OK, FOUND, REFUSED, INCOMPLETE = 0, 1, 2, 3
 
 app = typer.Typer(
     name="trainlens",
@@ -95,7 +92,7 @@ def analyze(
     flags: dict[str, Any] = {"output": output, "formats": formats, "fail_on": fail_on, "accepted": accepted}
     flags |= {"select": select, "ignore": ignore, "require": require, "baseline": baseline}
     flags |= {"parser": parser, "map": names, "patterns": patterns, "jobs": jobs, "width": width}
-    _judge(paths, _settings(flags, sets, config, no_cache), quiet=quiet, verbose=verbose)
+    _judge(paths, _settings(flags, sets, config, no_cache), gate=False, quiet=quiet, verbose=verbose)
 
 
 @app.command()
@@ -134,7 +131,7 @@ def check(
 
         delivery.write_baseline(reading.read(paths, settings), write_baseline)
         raise typer.Exit(OK)
-    _judge(paths, settings, quiet=quiet, verbose=verbose, write_accepted=write_accepted)
+    _judge(paths, settings, gate=True, quiet=quiet, verbose=verbose, write_accepted=write_accepted)
 
 
 @app.command()
@@ -157,7 +154,7 @@ def inspect(
 
     found = reading.read(paths, settings, samples=True)
     delivery.show(inspection.inspection(found.runs, found.unread, found.samples).encode("utf-8", "replace"))
-    raise typer.Exit(_reading_status(found))
+    raise typer.Exit(of_reading(found))
 
 
 @app.command()
@@ -188,7 +185,7 @@ def export(
     found = reading.read(paths, settings)
     with delivery.destination(output) as stream:
         store.export(found.runs, stream, chosen, all_attempts)
-    raise typer.Exit(_reading_status(found))
+    raise typer.Exit(of_reading(found))
 
 
 @app.command()
@@ -260,7 +257,7 @@ def settings_(sets: Sets = None, config: Config = None) -> None:
 
 
 def _judge(
-    paths: list[str], settings: Settings, *, quiet: bool, verbose: bool, write_accepted: str | None = None
+    paths: list[str], settings: Settings, *, gate: bool, quiet: bool, verbose: bool, write_accepted: str | None = None
 ) -> None:
     """Read, judge, tell; exit with the status that the answer has."""
     from trainlens import acceptance, analysis, delivery, reading
@@ -270,28 +267,14 @@ def _judge(
     diagnosis = analysis.analyze(paths, settings, progress=delivery.progress(quiet))
     delivery.deliver(diagnosis, plan, settings, quiet=quiet, verbose=verbose)
     if write_accepted is not None:
-        delivery.save(Path(write_accepted), acceptance.written(diagnosis, "known before this gate was set up"))
+        entries = acceptance.load(settings.accepted)
+        content = acceptance.written(diagnosis, "known before this gate was set up", entries)
+        delivery.save(Path(write_accepted), content)
         raise typer.Exit(OK)
-    raise typer.Exit(status(diagnosis, settings.fail_on))
+    raise typer.Exit(of_diagnosis(diagnosis, settings.fail_on, gate=gate))
 
 
 def _settings(flags: dict[str, Any], sets: list[str] | None, config: str | None, no_cache: bool = False) -> Settings:
     from trainlens import settings
 
     return settings.load({**flags, "cache": False if no_cache else None}, sets or [], config=config)
-
-
-def status(diagnosis: Diagnosis, fail_on: str) -> int:
-    """The promise of design and README: findings first, then what is missing from the answer."""
-    severities = ("info", "warning", "error")
-    enough = severities[severities.index(fail_on) :] if fail_on in severities else ()
-    if any(finding.severity in enough for run in diagnosis.runs for finding in run.findings):
-        return FOUND
-    sources = [*diagnosis.unread, *(source for run in diagnosis.runs for source in run.sources)]
-    failed = any(check.status == "failed" for run in diagnosis.runs for check in run.checks)
-    return INCOMPLETE if failed or any(source.state == "not-read" for source in sources) else OK
-
-
-def _reading_status(found: Reading) -> int:
-    sources = [*found.unread, *(source for run in found.runs for source in run.sources)]
-    return INCOMPLETE if any(source.state == "not-read" for source in sources) else OK

@@ -90,6 +90,7 @@ def rendered(diagnosis: Diagnosis, name: str, options: Mapping[str, Any] | None 
 
 def deliver(diagnosis: Diagnosis, plan: Plan, settings: Settings, *, quiet: bool, verbose: bool) -> None:
     """Write the files, then show what is shown."""
+    diagnosis = from_here(diagnosis)
     files = [str(path) for name in plan.written for path in _write(diagnosis, name, plan, settings)]
     if plan.shown == "terminal":
         options = {**terminal_options(settings.width), "quiet": quiet, "verbose": verbose, "reports": tuple(files)}
@@ -98,6 +99,22 @@ def deliver(diagnosis: Diagnosis, plan: Plan, settings: Settings, *, quiet: bool
         show(rendered(diagnosis, plan.shown, settings.options.get(plan.shown)))
     elif not quiet:
         sys.stderr.write("".join(f"Wrote {file}\n" for file in files))
+
+
+def from_here(diagnosis: Diagnosis) -> Diagnosis:
+    """The diagnosis with absolute paths below the working directory told relative to it, however it was called.
+
+    A CI server finds a file by its path in the repository, and two answers on one log are to be alike.
+    """
+    here = Path.cwd()
+
+    def told(path: str) -> str:
+        absolute = Path(path)
+        inside = absolute.is_absolute() and absolute.is_relative_to(here) and absolute != here
+        return absolute.relative_to(here).as_posix() if inside else path
+
+    runs = tuple(replace(run, path=told(run.path)) for run in diagnosis.runs)
+    return replace(diagnosis, runs=runs, unread=tuple(replace(one, path=told(one.path)) for one in diagnosis.unread))
 
 
 def _write(diagnosis: Diagnosis, name: str, plan: Plan, settings: Settings) -> list[Path]:
@@ -197,11 +214,12 @@ def write_baseline(found: Reading, output: str) -> None:
     """The golden values of the one run that was read; InputError where there are several."""
     from trainlens import store
 
-    if len(found.runs) != 1:
-        names = ", ".join(run.name for run in found.runs[:5])
-        raise InputError(f"a baseline is one run, here are {len(found.runs)}: {names}", hint="Name the path of one run")
+    runs = [run for run in found.runs if run.series]
+    if len(runs) != 1:
+        names = ", ".join(f"{run.name} ({run.path})" for run in runs[:5]) or "none with metrics"
+        raise InputError(f"a baseline is one run, here are {len(runs)}: {names}", hint="Name the path of one run")
     with destination(output) as stream:
-        stream.write(store.golden(found.runs[0]))
+        stream.write(store.golden(runs[0]))
 
 
 def stored(path: str) -> Diagnosis:

@@ -61,7 +61,7 @@ def baseline(settings: Settings) -> Run | None:
     """The run that others are held against; InputError where the path holds none, or several."""
     if settings.baseline is None:
         return None
-    plain = replace(settings, map=(), origins={})
+    plain = replace(settings, origins={})  # names of `--map` hold for it as well, but it need not log them all
     found = [run for run in read([settings.baseline], plain).runs if run.series]
     if len(found) != 1:
         names = ", ".join(run.name for run in found[:5])

@@ -76,6 +76,11 @@ def test_exact_is_exact() -> None:
         (701, 1000, "error")
     ]
     assert fires("baseline-drift", against({"step_time": loss(1)}, {"step_time": loss(2)}), exact=True) == []
+    broken = loss(1)
+    broken[500] = np.nan
+    run = against({"train/loss": broken}, {"train/loss": loss(1)})
+    assert fires("baseline-drift", run, exact=True) == [(501, 1000, "error")]
+    assert "where it is no number" in findings("baseline-drift", run, exact=True)[0].message
 
 
 def test_a_metric_that_was_lost() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import answer, falling, findings, run_of
+from trainlens import catalog
 from trainlens.detectors._requirements import parse
 from trainlens.diagnosis import NotApplicable, NotEnoughData
 from trainlens.model import Run
@@ -20,6 +21,11 @@ RUN = run_of({
     "gpu/memory_share": np.r_[np.full(999, 0.5), 0.97],
     "bench/gsm8k": ([500, 1000], [0.4, 0.3]),
 })  # fmt: skip
+IN_UNITS = tuple(
+    replace(series, about=catalog.metric(series.metric) or series.about)
+    for series in run_of({"step_time": np.full(1000, 0.12), "gpu/memory_used": np.full(1000, 40.0 * 2**30)}).series
+)
+RUN = replace(RUN, series=(*RUN.series, *IN_UNITS))
 BASELINE = run_of({"train/loss": LOSS * 0.9, "tokens_per_second": np.full(1000, 1100.0)})
 
 
@@ -50,6 +56,15 @@ def missed(*require: str, run: Run = RUN) -> list[str]:
         "gpu/memory_share < 98 %",
         "bench/gsm8k >= 0.4 by 1000",
         "median(bench/gsm8k) >= .35",
+        "eval/loss ≤ 2.9 at 1k",
+        "eval/loss <= 3.0 at 0.5k",
+        "tokens_per_second >= 1_000",
+        "min(tokens_per_second) <= 10 by 500",
+        "fall(train/loss) >= 20 % by 500",
+        "train/loss <= 2.0 at 1001",
+        "eval/loss <= 2.9 at 1001",
+        "step_time <= 120 ms",
+        "gpu/memory_used <= 40 GiB",
     ],
 )
 def test_met(require: str) -> None:
@@ -73,6 +88,12 @@ def test_met(require: str) -> None:
         "eval/loss <= 9 at 2000",
         "reward >= 1",
         "train/loss <= baseline",
+        "fall(train/loss) >= 30 % by 500",
+        "eval/loss <= 2.9 at 1002",
+        "step_time <= 119 ms",
+        "step_time <= 1 GiB",
+        "eval/loss <= 9 s",
+        "gpu/memory_used <= 39 GB",
     ],
 )
 def test_missed(require: str) -> None:
@@ -88,6 +109,9 @@ def test_missed(require: str) -> None:
         ("tokens_per_second >= baseline - 50", False),
         ("tokens_per_second >= baseline +- 10%", True),
         ("train/loss <= 1.2 * baseline - 0.1", True),
+        ("train/loss <= baseline * 1.2", True),
+        ("train/loss <= 120 % of baseline", True),
+        ("train/loss <= 105% * baseline", False),
         ("train/loss <= baseline", False),
         ("eval/loss <= baseline", False),
     ],
@@ -105,6 +129,15 @@ def test_a_step_that_a_running_run_has_not_reached_is_not_judged() -> None:
     answered = answer("target-missed", running, require=("eval/loss <= 2 at 5000",))
     assert answered == NotEnoughData("eval/loss has not reached step 5,000")
     assert missed("eval/loss <= 2 at 1000", run=running) == ["eval/loss <= 2 at 1000"]
+
+
+def test_a_target_that_waits_is_told_beside_others() -> None:
+    running = replace(RUN, ongoing=True)
+    answered = findings("target-missed", running, require=("eval/loss <= 2 at 5000", "train/loss <= 3"))
+    assert [(one.severity, one.title) for one in answered] == [("info", "Target not judged yet: eval/loss <= 2")]
+    assert answered[0].message == "Eval/loss has not reached step 5,000; required is eval/loss <= 2 at 5000."
+    unborn = findings("target-missed", running, require=("reward >= 1 at 5000", "reward >= 1"))
+    assert [one.severity for one in unborn] == ["error", "info"]
 
 
 def test_a_loss_that_is_no_number_meets_nothing() -> None:
@@ -135,8 +168,10 @@ def test_nothing_required() -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "loss", "loss <= ", "<= 2", "loss = 2", "loss <= two", "loss <= 2 at", "loss <= 2 at x", "best(loss) <= 2",
-     "p0(loss) <= 1 <= 2", "loss <= 2 +- x", "loss <= baseline * 2", "loss <= 2 2"],
+     "p0(loss) <= 1 <= 2", "loss <= 2 +- x", "loss <= baseline * x", "loss <= 2 2",
+     "loss <= 1e999", "loss <= 2 +- -1", "loss <= 2 at 1.5", "loss <= 0 * baseline", "loss <= 2 parsecs",
+     "loss =< 2", "2 >= loss", "loss != 2"],
 )  # fmt: skip
 def test_what_is_no_requirement(text: str) -> None:
-    with pytest.raises(ValueError, match=r"requirement|statistic"):
+    with pytest.raises(ValueError, match=r"requirement|statistic|finite|step|unit|baseline"):
         parse(text)

@@ -16,8 +16,14 @@ from trainlens.reports.findings import Options, render
 MADE = [diagnoses.faulty, diagnoses.broken, diagnoses.healthy, diagnoses.hostile, diagnoses.fleet]
 
 
-def lines(diagnosis: Diagnosis) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in render(diagnosis, Options()).decode().split("\n") if line]
+def lines(diagnosis: Diagnosis, *, missing: bool = False) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in render(diagnosis, Options()).decode().split("\n") if line]
+    return [one for one in found if ("missing" in one) is missing]
+
+
+def test_what_was_not_read_is_a_line() -> None:
+    (one,) = lines(diagnoses.empty(), missing=True)
+    assert one == {"missing": "File not read", "message": "run.wandb: not a W&B file"}
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,47 @@ def test_each_requirement_is_a_case() -> None:
     assert outcome(made, "train/loss <= 2") == []
 
 
+@pytest.mark.parametrize(
+    ("checks", "expected"),
+    [
+        ((Check("target-missed", "failed", "ups"),), ("error", "ups")),
+        ((Check("target-missed", "not-enough-data", "not there yet"),), ("skipped", "not there yet")),
+        ((), ("skipped", "target-missed was not selected")),
+    ],
+)
+def test_a_target_that_was_not_judged_does_not_pass(checks: tuple[Check, ...], expected: tuple[str, str]) -> None:
+    run = replace(diagnoses.healthy().runs[0], checks=(*checks, Check("crash", "clean")))
+    made = replace(diagnoses.told(run), settings={"require": ["eval/loss <= 2"]})
+    assert outcome(made, "eval/loss <= 2") == [expected]
+
+
+def test_a_target_that_waits_beside_a_missed_one_is_skipped() -> None:
+    waits = Finding(
+        "target-missed", "info", "a", None, None, "Not judged yet", "Not there.", evidence=(Evidence("a <= 2 at 9"),)
+    )
+    run = replace(diagnoses.healthy().runs[0], findings=(waits,), checks=(Check("target-missed", "found"),))
+    made = replace(diagnoses.told(run), settings={"require": ["a <= 2 at 9", "a <= 2 at 9"]})
+    assert outcome(made, "a <= 2 at 9") == [("skipped", "Not there.")]
+
+
+FEW = Check("loss-spike", "not-enough-data", "2 points, 40 are needed")
+
+
+@pytest.mark.parametrize(
+    ("checks", "error"),
+    [
+        ((FEW,), True),
+        ((FEW, Check("target-missed", "clean")), False),
+        ((Check("loss-spike", "clean"), Check("baseline-drift", "not-enough-data", "no steps in common")), True),
+        ((Check("loss-spike", "clean"), Check("baseline-drift", "not-applicable", "no baseline")), False),
+    ],
+)
+def test_a_run_that_was_not_judged_is_an_error(checks: tuple[Check, ...], error: bool) -> None:
+    made = diagnoses.told(replace(diagnoses.unjudged().runs[0], checks=checks))
+    found = [one for one in suites(made).iter("testcase") if one.get("name") == "judged"]
+    assert [one.find("error") is not None for one in found] == [True] * error
+
+
 def test_accepted_findings_are_skipped_with_their_reason() -> None:
     finding = diagnoses.broken().runs[0].findings[0]
     run = replace(diagnoses.healthy().runs[0], accepted=(Accepted(finding, "known"),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -54,3 +55,11 @@ def test_a_name_that_would_format_or_link(name: str, shown: str) -> None:
 
 def test_a_great_fleet_fits_into_a_comment() -> None:
     assert len(render(diagnoses.fleet(300), Options())) < 65_536
+
+
+def test_a_fleet_with_much_to_tell_fits_a_comment() -> None:
+    one = diagnoses.faulty().runs[0]
+    made = diagnoses.told(*(replace(one, name=f"run-{at}") for at in range(60)))
+    text = render(made, Options()).decode()
+    assert len(text) < 65_536
+    assert "Cut here: " in text

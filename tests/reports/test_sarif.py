@@ -67,6 +67,7 @@ def test_what_did_not_run_is_notified() -> None:
     run = replace(diagnoses.unjudged().runs[0], checks=checks)
     (invocation,) = run_of(diagnoses.told(run))["invocations"]
     told = [(one["level"], one["message"]["text"]) for one in invocation["toolExecutionNotifications"]]
+    assert told.pop()[1].startswith("nimbus-test was not judged: ")
     assert told == [("error", "nimbus-test: loss-spike failed: ups"), ("note", "nimbus-test: crash did not apply: no")]
     assert invocation["executionSuccessful"] is False
     assert run_of(diagnoses.empty())["invocations"][0]["executionSuccessful"] is False

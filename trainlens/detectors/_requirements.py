@@ -2,8 +2,10 @@
 
     [STATISTIC(]METRIC[)]  <= | >= | < | > | ==  BOUND  [at STEP | by STEP]  [+- TOLERANCE[%]]
 
-BOUND is a number or `baseline`, also `0.95 * baseline`, `baseline + 0.02`, `1.02 * baseline - 0.1`. Without a statistic
-a loss is judged by its end, speed and utilisation by their median, all else by the last value.
+BOUND is a number, also with a unit (`120 ms`, `40 GiB`, `90 %`), or `baseline`, also `0.95 * baseline`, `105 % of
+baseline`, `baseline * 1.05`, `baseline + 0.02`, `1.02 * baseline - 0.1`. A step may be written `20_000`, `20,000` or
+`20k`. Without a statistic a loss is judged by its end, speed and utilisation by their median, all else by the last
+value.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Literal, cast
 
 import numpy as np
 
+from trainlens import catalog
 from trainlens.figures import figures
 from trainlens.model import Floats, Ints, Series
 
@@ -26,13 +29,16 @@ _BY_ROLE: dict[str, Statistic] = {
     "utilization": "median", "power": "median", "memory": "max",
 }  # fmt: skip
 
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_THOUSANDS = {"k": 1e3, "m": 1e6}
+_LARGEST_STEP = 2**62
 _FORM = re.compile(
-    rf"\s*(?:(?P<statistic>[a-z]+|p\d\d?)\(\s*(?P<inner>[^()<>=]+?)\s*\)|(?P<metric>[^()<>=]+?))\s*"
-    rf"(?P<relation><=|>=|==|<|>)\s*"
-    rf"(?:(?:(?P<factor>{_NUMBER})\s*\*\s*)?(?P<baseline>baseline)(?:\s*(?P<sign>[-+])\s*(?P<offset>{_NUMBER}))?"
-    rf"|(?P<number>{_NUMBER})(?P<percent>\s*%)?)"
-    rf"(?:\s+(?P<when>at|by)\s+(?:step\s+)?(?P<step>\d[\d_,]*|end))?"
+    rf"\s*(?:(?P<statistic>[a-z]+|p[1-9]\d?)\(\s*(?P<inner>[^()<>=]+?)\s*\)|(?P<metric>[^()<>=]+?))\s*"
+    rf"(?P<relation><=|>=|==|<|>|≤|≥)\s*"
+    rf"(?:(?:(?P<factor>{_NUMBER})\s*(?P<share>%)?\s*(?:\*|of\s)\s*)?(?P<baseline>baseline)"
+    rf"(?:\s*\*\s*(?P<times>{_NUMBER}))?(?:\s*(?P<sign>[-+])\s*(?P<offset>{_NUMBER}))?"
+    rf"|(?P<number>{_NUMBER})(?:\s*(?P<unit>%|(?!(?:at|by)\b)[A-Za-z]+))?)"
+    rf"(?:\s+(?P<when>at|by)\s+(?:step\s+)?(?P<step>\d[\d_,]*(?:\.\d+)?(?P<thousands>[kKM])?|end))?"
     rf"(?:\s*(?:\+-|\+/-|±)\s*(?P<tolerance>{_NUMBER})(?P<relative>\s*%)?)?\s*",
     re.ASCII,
 )
@@ -49,9 +55,10 @@ class Requirement:
     factor: float
     offset: float
     step: int | None = None
-    by: bool = False  # anywhere up to the step
+    by: bool = False  # up to the step: the best value, or the statistic of all till then
     tolerance: float = 0.0
     relative: bool = False  # the tolerance is a share of the bound
+    unit: str = ""  # the catalogue's unit that the bound is in; "" where none was written
 
     def bound(self, baseline: float | None) -> float:
         return self.offset + (self.factor * baseline if self.factor and baseline is not None else 0.0)
@@ -78,25 +85,49 @@ def parse(text: str) -> Requirement:
     statistic = found["statistic"] or ""
     if statistic and statistic not in STATISTICS and not re.fullmatch(r"p\d\d?", statistic):
         raise ValueError(f"{text!r}: there is no statistic {statistic!r}; there are {', '.join(STATISTICS)}, p1 to p99")
+    unit, scale = _unit(found["unit"], text)
     if found["baseline"]:
-        factor = float(found["factor"] or 1)
+        factor = float(found["factor"] or 1) * float(found["times"] or 1) / (100 if found["share"] else 1)
         offset = float((found["sign"] or "") + (found["offset"] or "0"))
+        if not factor:
+            raise ValueError(f"{text!r}: nothing is left of the baseline")
     else:
-        factor, offset = 0.0, float(found["number"]) / (100 if found["percent"] else 1)
-    step = None if found["step"] in (None, "end") else int(re.sub(r"[_,]", "", found["step"]))
+        factor, offset = 0.0, float(found["number"]) * scale
     tolerance = float(found["tolerance"] or 0)
+    if not np.isfinite([factor, offset, tolerance]).all() or tolerance < 0:
+        raise ValueError(f"{text!r}: bound and tolerance must be finite, the tolerance not below 0")
+    step = _step(found["step"], found["thousands"], text)
     return Requirement(
         " ".join(text.split()),
         found["inner"] or found["metric"],
         statistic,
-        cast(Relation, found["relation"]),
+        cast(Relation, {"≤": "<=", "≥": ">="}.get(found["relation"], found["relation"])),
         factor,
         offset,
         step,
         found["when"] == "by" and step is not None,
         tolerance / 100 if found["relative"] else tolerance,
         bool(found["relative"]),
+        unit,
     )
+
+
+def _unit(written: str | None, text: str) -> tuple[str, float]:
+    """The catalogue's unit and the factor that leads to it. `%` is a share of whatever it is of."""
+    if not written or written == "%":
+        return "", 0.01 if written else 1.0
+    if written.lower() not in catalog.UNITS:
+        raise ValueError(f"{text!r}: there is no unit {written!r}; there are s, ms, min, GiB, GB, MiB, MB, W and %")
+    return catalog.UNITS[written.lower()]
+
+
+def _step(written: str | None, thousands: str | None, text: str) -> int | None:
+    if written in (None, "end"):
+        return None
+    step = float(re.sub(r"[_,kKM]", "", str(written))) * _THOUSANDS.get((thousands or "").lower(), 1.0)
+    if step != int(step) or step > _LARGEST_STEP:
+        raise ValueError(f"{text!r}: {written} is no step")
+    return int(step)
 
 
 def figure(series: Series, required: Requirement) -> tuple[float, int | None]:
@@ -108,7 +139,7 @@ def figure(series: Series, required: Requirement) -> tuple[float, int | None]:
         step, value = step[:upto], value[:upto]
         if not required.by and not required.statistic:
             statistic = "last"
-    if required.by and len(value):
+    if required.by and not required.statistic and len(value):
         known = np.flatnonzero(np.isfinite(value))
         if not len(known):
             return float("nan"), None

@@ -67,7 +67,7 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
         if now is None:
             findings.append(_lost(before))
             continue
-        step, difference, reference = _differences(now, before)
+        step, difference, reference = _differences(now, before, exact=options.exact)
         most = max(most, len(step))
         if len(step) < (1 if options.exact else LEAST):
             continue
@@ -75,25 +75,32 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
         found = _exactly(now, step, difference) if options.exact else _drift(now, step, difference, reference, options)
         findings += [found] if found is not None else []
     if not compared and not findings:
-        return NotEnoughData(f"{most} steps in common with the baseline, {LEAST} are needed")
+        least = 1 if options.exact else LEAST
+        return NotEnoughData(
+            f"{most} steps in common with the baseline, {least} are needed" if most
+            else "the baseline and the run have no loss, score or speed in common at the same steps"
+        )  # fmt: skip
     return findings
 
 
-def _differences(now: Series, before: Series) -> tuple[Ints, Floats, Floats]:
-    """Common steps, the run's value less the baseline's as a share of that, and the baseline's value."""
-    a, b = now.finite, before.finite
+def _differences(now: Series, before: Series, *, exact: bool) -> tuple[Ints, Floats, Floats]:
+    """Common steps, the run's value less the baseline's as a share of that, and the baseline's value.
+
+    `exact`: values of the run that are no numbers stay, as an infinite difference; steps are never drawn between.
+    """
+    a, b = np.ones(len(now), bool) if exact else now.finite, before.finite
     step, value, old_step, old = now.step[a], now.value[a], before.step[b], before.value[b]
     if not len(step) or not len(old_step):
         return step[:0], value[:0], value[:0]
     common, at, old_at = np.intersect1d(step, old_step, assume_unique=True, return_indices=True)
-    if len(common) >= min(len(step), len(old_step)) // 2 + 1:
+    if exact or len(common) >= min(len(step), len(old_step)) // 2 + 1:
         step, value, reference = common, value[at], old[old_at]
     else:  # another grid of steps
         inside = (step >= old_step[0]) & (step <= old_step[-1])
         step, value = step[inside], value[inside]
         reference = np.interp(step, old_step, old)
     scale = np.maximum(np.abs(reference), 1e-12)
-    return step, (value - reference) / scale, reference
+    return step, np.nan_to_num((value - reference) / scale, nan=np.inf, posinf=np.inf, neginf=-np.inf), reference
 
 
 def _drift(series: Series, step: Ints, difference: Floats, reference: Floats, options: Options) -> Finding | None:
@@ -139,6 +146,7 @@ def _exactly(series: Series, step: Ints, difference: Floats) -> Finding | None:
     if not len(odd):
         return None
     at, worst = int(odd[0]), float(np.abs(difference).max())
+    most = f"at most by {number(worst, 'share')}" if np.isfinite(worst) else "where it is no number"
     return Finding(
         detector="baseline-drift",
         severity="error",
@@ -147,10 +155,11 @@ def _exactly(series: Series, step: Ints, difference: Floats) -> Finding | None:
         last_step=int(step[-1]),
         title=f"{series.metric} differs from the baseline from {int(step[at]):,}"[:60],
         message=f"{series.metric} differs from the baseline at {len(odd):,} of {len(step):,} steps, first at "
-        f"{int(step[at]):,}, at most by {number(worst, 'share')}.",
+        f"{int(step[at]):,}, {most}.",
         evidence=(
             Evidence(
-                "largest difference from the baseline", series.metric, int(step[at]), int(step[-1]), worst, 0.0, _EQUAL,
+                "largest difference from the baseline", series.metric, int(step[at]), int(step[-1]),
+                worst if np.isfinite(worst) else None, 0.0, _EQUAL,
                 unit="share", limit_name="baseline-drift.exact",
             ),
         ),

@@ -9,13 +9,14 @@ Each requirement of `require` is read as METRIC, relation, bound:
   eval/loss <= 2.1                      the last evaluation
   eval/loss <= 2.4 at 20000             the last value at or before that step
   bench/gsm8k >= 0.5 by 40000           the best value up to that step
-  median(step_time) < 1.2               also last, first, end, min, max, mean, p1 to p99
+  median(step_time) < 120 ms            also last, first, end, min, max, mean, p1 to p99; with `by` of all up to there
   fall(train/loss) >= 20 %              how far it fell, as a share of its begin; `rise` alike
   tokens_per_second >= 0.95 * baseline  the same figure of the baseline (`--baseline`)
   train/loss <= baseline + 0.02 +- 1%   with a tolerance, absolute or as a share of the bound
 Without a statistic a training loss is judged by the median of its last 1 % of points, speed, utilisation and power by
-the median of the run, memory by its greatest value, all else by the last value. Values are in the catalogue's units:
-seconds, bytes, shares. A metric that the run did not log is a miss: what was not measured was not met.
+the median of the run, memory by its greatest value, all else by the last value. Without a unit values are in the
+catalogue's: seconds, bytes, shares. A step counts as reached when the log ends less than an interval before it (steps
+from 0, the last rows not logged). A metric that the run did not log is a miss: what was not measured was not met.
 
 What to do
 Compare the run with the last one that met the target; look at the other findings first, which may say why.
@@ -55,19 +56,41 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
     if not options.require:
         return NotApplicable("no targets were set")
     findings: list[Finding] = []
-    waiting: list[str] = []
-    for required in map(parse, options.require):
+    waiting: list[Requirement] = []
+    for required in map(parse, dict.fromkeys(options.require)):
         series = named(run, required.metric)
-        if series is None or not len(series):
+        if required.step is not None and run.ongoing and _ends_before(run, series, required.step):
+            waiting.append(required)
+        elif series is None or not len(series):
             findings.append(_missing(required, f"no {required.metric} in the logs"))
-        elif required.step is not None and int(series.step[-1]) < required.step and run.ongoing:
-            waiting.append(f"{required.metric} has not reached step {required.step:,}")
         elif required.factor and (run.baseline is None or named(run.baseline, required.metric) is None):
             lack = "no baseline was given" if run.baseline is None else f"no {required.metric} in the baseline"
             findings.append(_missing(required, lack))
+        elif required.unit and required.unit != series.about.unit:
+            told = series.about.unit or "no unit"
+            findings.append(_missing(required, f"{series.metric} is in {told}, not in {required.unit}"))
         elif (missed := _judged(run, series, required)) is not None:
             findings.append(missed)
-    return NotEnoughData("; ".join(waiting)) if waiting and not findings else findings
+    if waiting and len(waiting) == len(set(options.require)):
+        return NotEnoughData("; ".join(map(_not_reached, waiting)))
+    return [*findings, *(_missing(one, _not_reached(one), waits=True) for one in waiting)]
+
+
+def _not_reached(required: Requirement) -> str:
+    return f"{required.metric} has not reached step {required.step:,}"
+
+
+def _ends_before(run: Run, series: Series | None, step: int) -> bool:
+    """Whether a step lies beyond the log: by more than an interval of the series, or of any series of the run."""
+    known = [one for one in run.series if len(one)]
+    longest = max((int(one.step[-1]) for one in known), default=0) + min(map(_interval, known), default=1)
+    return longest < step or (
+        series is not None and len(series) > 0 and int(series.step[-1]) + _interval(series) < step
+    )
+
+
+def _interval(series: Series) -> int:
+    return max(1, int(np.median(np.diff(series.step)))) if len(series) > 1 else 1
 
 
 def named(run: Run, name: str) -> Series | None:
@@ -80,7 +103,7 @@ def _judged(run: Run, series: Series, required: Requirement) -> Finding | None:
     reference = figure(other, required)[0] if other is not None else None
     bound = required.bound(reference)
     observed, step = figure(series, required)
-    if not required.by and required.step is not None and int(series.step[-1]) < required.step:
+    if not required.by and required.step is not None and _ends_before(run, series, required.step):
         observed, step = float("nan"), int(series.step[-1])
     if np.isfinite(bound) and required.met(observed, bound):
         return None
@@ -115,19 +138,19 @@ def _judged(run: Run, series: Series, required: Requirement) -> Finding | None:
     )
 
 
-def _missing(required: Requirement, lack: str) -> Finding:
+def _missing(required: Requirement, lack: str, *, waits: bool = False) -> Finding:
     return Finding(
         detector="target-missed",
-        severity="error",
+        severity="info" if waits else "error",
         metric=required.metric,
         first_step=None,
         last_step=None,
-        title=_title(required),
+        title=_title(required, "Target not judged yet" if waits else "Target missed"),
         message=f"{lack[0].upper()}{lack[1:]}; required is {required.text}.",
         evidence=(Evidence(required.text, required.metric, limit_name="target-missed.require"),),
     )
 
 
-def _title(required: Requirement) -> str:
+def _title(required: Requirement, what: str = "Target missed") -> str:
     bound = "baseline" if required.factor else figures(required.offset, 4)
-    return f"Target missed: {required.metric} {required.relation} {bound}"[:60]
+    return f"{what}: {required.metric} {required.relation} {bound}"[:60]

@@ -1,6 +1,6 @@
 """Findings as JSON lines: one object a line, with the run it is of. For `jq`, log shippers and data bases.
 
-Accepted findings have their `accepted` reason, others null.
+Accepted findings have their `accepted` reason, others null. What could not be read or judged is a line with `missing`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from trainlens.diagnosis import Diagnosis, Finding, RunDiagnosis
+from trainlens.reports import _gate
 from trainlens.reports.json import finding_as_told, text_only
 
 SUFFIX = ".jsonl"
@@ -23,7 +24,9 @@ class Options:
 
 
 def render(diagnosis: Diagnosis, options: Options) -> bytes:  # noqa: ARG001
-    return b"".join(msgspec.json.encode(text_only(one)) + b"\n" for run in diagnosis.runs for one in _lines(run))
+    lines = [one for run in diagnosis.runs for one in _lines(run)]
+    lines += [{"missing": title, "message": text} for title, _, text in _gate.missing(diagnosis)]
+    return b"".join(msgspec.json.encode(text_only(one)) + b"\n" for one in lines)
 
 
 def _lines(run: RunDiagnosis) -> Iterator[dict[str, Any]]:

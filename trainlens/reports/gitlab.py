@@ -1,6 +1,7 @@
 """GitLab code quality: a JSON list that a merge request shows as what is new and what was resolved.
 
-Name the file in `artifacts: reports: codequality`. Accepted findings are left out.
+Name the file in `artifacts: reports: codequality`. Accepted findings are left out; what could not be read or judged is
+an entry of its own, for an empty list would be a pass.
 https://docs.gitlab.com/ci/testing/code_quality/
 """
 
@@ -25,7 +26,18 @@ class Options:
 
 def render(diagnosis: Diagnosis, options: Options) -> bytes:  # noqa: ARG001
     told = [_entry(run, finding) for run in diagnosis.runs for finding in _gate.told(run)]
+    told += [_lack(*one) for one in _gate.missing(diagnosis)]
     return json.dumps(told, indent=1, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def _lack(title: str, path: str, text: str) -> dict[str, Any]:
+    return {
+        "description": _gate.plain(f"{title}: {text}"),
+        "check_name": title.lower().replace(" ", "-"),
+        "fingerprint": hashlib.sha256(f"{title}/{path}/{text}".encode("utf-8", "replace")).hexdigest(),
+        "severity": "major",
+        "location": {"path": _gate.plain(path), "lines": {"begin": 1}},
+    }
 
 
 def _entry(run: RunDiagnosis, finding: Finding) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """JUnit XML, for the test pages of CI servers: a suite for each run, a case for each detector and each requirement.
 
-A finding as grave as `--fail-on` (error, unless set) is a failure, a detector that broke or a file that could not be
-read an error, a detector that lacked what it needs is skipped with its reason; lesser findings stand in the output.
+A finding as grave as `--fail-on` (error, unless set) is a failure; a detector that broke, a file that could not be read
+and a run that could not be judged are errors; a detector that lacked what it needs, or a target whose step was not
+reached, is skipped with its reason; lesser findings stand in the output.
 The form is the one that Jenkins' xUnit plug-in describes:
 https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
 """
@@ -46,12 +47,19 @@ def _suite(diagnosis: Diagnosis, run: RunDiagnosis) -> Xml.Element:
     by_detector: dict[str, list[Finding]] = {}
     for finding in _gate.told(run):
         by_detector.setdefault(finding.detector, []).append(finding)
-    targets = [_target(diagnosis, run, text, by_detector.get("target-missed", [])) for text in _required(diagnosis)]
+    aimed = next((one for one in run.checks if one.detector == "target-missed"), None)
+    targets = [
+        _target(diagnosis, run, text, aimed, by_detector.get("target-missed", [])) for text in _required(diagnosis)
+    ]
     checks = [
         _case(diagnosis, run, check, by_detector.get(check.detector, []))
         for check in run.checks
         if not (targets and check.detector == "target-missed")
     ]
+    if reason := _gate.unjudged(run):
+        case = _named(name, "judged")
+        Xml.SubElement(case, "error", message=_gate.plain(f"Not judged: {reason}"), type="not-judged")
+        targets.append(case)
     files = [_unread(source, name) for source in run.sources if source.state == "not-read"]
     suite = Xml.Element("testsuite", name=name)
     if run.result.last_step is not None:
@@ -65,13 +73,20 @@ def _suite(diagnosis: Diagnosis, run: RunDiagnosis) -> Xml.Element:
 
 def _required(diagnosis: Diagnosis) -> Sequence[str]:
     required = diagnosis.settings.get("require", ())
-    return [str(text) for text in required] if isinstance(required, list | tuple) else []
+    return list(dict.fromkeys(str(text) for text in required)) if isinstance(required, list | tuple) else []
 
 
-def _target(diagnosis: Diagnosis, run: RunDiagnosis, text: str, missed: Iterable[Finding]) -> Xml.Element:
-    case = _named(run.name, text)
+def _target(
+    diagnosis: Diagnosis, run: RunDiagnosis, text: str, check: Check | None, missed: Iterable[Finding]
+) -> Xml.Element:
+    if check is None:
+        return _skipped(_named(run.name, text), "target-missed was not selected")
     words = " ".join(text.split())
-    _failures(case, diagnosis, run, [one for one in missed if any(part.text == words for part in one.evidence)])
+    told = [one for one in missed if any(part.text == words for part in one.evidence)]
+    if told and all(one.severity == "info" for one in told):
+        return _skipped(_named(run.name, text), told[0].message)
+    case = _case(diagnosis, run, check, told)
+    case.set("name", _gate.plain(text))
     return case
 
 

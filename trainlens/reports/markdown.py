@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 from trainlens.diagnosis import Diagnosis, Finding, RunDiagnosis
 from trainlens.figures import NBSP
@@ -18,7 +19,8 @@ from trainlens.reports._sparkline import sparkline
 
 SUFFIX = ".md"
 WIDTH = 72  # columns of the chart: what a comment shows without scrolling
-MOST = 40  # runs told in full; GitHub cuts a comment at 65,536 characters
+MOST = 40  # runs told in full
+LONGEST = 60_000  # characters; GitHub refuses a comment of more than 65,536
 _ICON = {"error": "×", "warning": "▲", "info": "i"}
 _STATE = {"error": "×", "warning": "▲", "healthy": "✓", "not-judged": "−"}
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!$&])")
@@ -38,13 +40,26 @@ def render(diagnosis: Diagnosis, options: Options) -> bytes:  # noqa: ARG001
     if len(diagnosis.runs) > 1:
         blocks.append(_table(diagnosis))
     troubled = [run for run in diagnosis.runs if run.findings or run.accepted or len(diagnosis.runs) == 1]
-    for run in troubled[:MOST]:
-        blocks += _run(run, alone=len(diagnosis.runs) == 1)
-    if len(troubled) > MOST:
-        blocks.append(f"{len(troubled) - MOST:,} more runs have findings.")
+    room = LONGEST - sum(map(len, blocks)) - 200
+    for at, run in enumerate(troubled):
+        told = list(_run(run, alone=len(diagnosis.runs) == 1))
+        fitting = [
+            block for block, end in zip(told, accumulate(len(one) + 2 for one in told), strict=True) if end < room
+        ]
+        if at == MOST or len(fitting) < len(told):
+            blocks += fitting if at < MOST and len(fitting) > 1 else []
+            left = len(troubled) - at
+            blocks.append(
+                f"Cut here: {left:,} of {len(troubled):,} runs with findings are not told, or not to the end."
+            )
+            break
+        room -= sum(len(one) + 2 for one in told)
+        blocks += told
     unread = [source for source in diagnosis.unread if source.state == "not-read"]
     if unread:
-        blocks.append("\n".join(f"- not read: {_code(one.path)}: {_escaped(one.reason)}" for one in unread[:20]))
+        blocks.append(
+            "\n".join(f"- not read: {_code(one.path)}: {_escaped(one.reason)}" for one in unread[:20])[: LONGEST // 10]
+        )
     return ("\n\n".join(blocks) + "\n").encode("utf-8", "replace")
 
 

@@ -113,6 +113,11 @@ def _invocation(diagnosis: Diagnosis) -> dict[str, Any]:
         for check in run.checks
         if (words := _not_judged(check))
     ]
+    notes += [
+        _notification("warning", f"{run.name} was not judged: {reason}")
+        for run in diagnosis.runs
+        if (reason := _gate.unjudged(run))
+    ]
     sources = [*diagnosis.unread, *(source for run in diagnosis.runs for source in run.sources)]
     unread = [source for source in sources if source.state == "not-read"]
     notes += [_notification("error", f"{source.path} was not read: {source.reason}") for source in unread]
