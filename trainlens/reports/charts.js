@@ -46,14 +46,19 @@
 
   // Texts within a plot keep clear of one another: the later one is hidden. Narrow plots have fewer ticks.
   const arrange = plot => {
-    const width = plot.inner_width, {start, end} = plot.x_range, taken = [];
+    const width = plot.inner_width, {start, end} = plot.x_range, taken = [], lines = [];
+    const view = Bokeh.index.get_one_by_id(plot.id);
     if (!width) return;
     const labels = plot.center.filter(one => one.tags.length && one.text !== undefined);
     labels.sort((a, b) => a.tags[0] - b.tags[0]);
     for (const label of labels) {
       const size = 6.4 * label.text.length + 8, edge = (label.x - start) / (end - start) * width;
-      if (label.y_units === "data") {
-        label.setv({x: start, x_offset: 4});
+      if (label.y_units === "data") {  // on a line, at the left; the other texts stand along the top
+        const at = view ? view.frame.y_scale.compute(label.y) - view.frame.bbox.top : plot.inner_height;
+        const clear = at > 30 || taken.every(([left]) => left > size + 4);
+        const free = clear && lines.every(one => Math.abs(one - at) > 13);
+        if (free) lines.push(at);
+        label.setv({x: start, x_offset: 4, visible: free});
         continue;
       }
       const inside = edge >= -1 && edge <= width + 1;

@@ -10,6 +10,21 @@
   addEventListener("hashchange", unfold);
   unfold();
 
+  // On a narrow screen the later of two findings' pins that meet is left out; the list below has them all.
+  const space = () => {
+    for (const lane of document.querySelectorAll(".lane")) {
+      const pins = [...lane.querySelectorAll(":scope > .pin")], taken = [];
+      for (const pin of pins) pin.style.display = "";
+      for (const pin of pins) {
+        const {left, right} = pin.getBoundingClientRect();
+        if (taken.some(([from, to]) => left < to && right > from)) pin.style.display = "none";
+        else taken.push([left, right]);
+      }
+    }
+  };
+  addEventListener("resize", space);
+  space();
+
   // The table of several runs: filter and order.
   const body = document.querySelector(".fl tbody");
   if (!body) return;
