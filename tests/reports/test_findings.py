@@ -26,9 +26,7 @@ def test_what_was_not_read_is_a_line() -> None:
     assert one == {"missing": "File not read", "message": "run.wandb: not a W&B file"}
 
 
-@pytest.mark.parametrize(
-    "made", [diagnoses.faulty, diagnoses.broken, diagnoses.healthy, diagnoses.hostile, diagnoses.fleet]
-)
+@pytest.mark.parametrize("made", MADE)
 def test_they_are_those_of_the_answer(made: Any) -> None:
     answer = json.loads(json_report.render(made(), json_report.Options()))
     wanted = [{"run": run["name"], **finding} for run in answer["runs"] for finding in run["findings"]]

@@ -22,9 +22,7 @@ def lines(diagnosis: Diagnosis) -> list[str]:
     return render(diagnosis, Options()).decode().splitlines()
 
 
-@pytest.mark.parametrize(
-    "made", [diagnoses.faulty, diagnoses.broken, diagnoses.hostile, diagnoses.empty, diagnoses.fleet]
-)
+@pytest.mark.parametrize("made", MADE)
 def test_commands_are_well_formed_and_the_last_line_is_the_verdict(made: Any) -> None:
     *commands, verdict = lines(made())
     assert commands

@@ -20,9 +20,7 @@ def entries(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     return list(json.loads(render(diagnosis, Options())))
 
 
-@pytest.mark.parametrize(
-    "made", [diagnoses.faulty, diagnoses.broken, diagnoses.healthy, diagnoses.hostile, diagnoses.fleet]
-)
+@pytest.mark.parametrize("made", MADE)
 def test_the_form(made: Any) -> None:
     found = entries(made())
     assert len({one["fingerprint"] for one in found}) == len(found)

@@ -42,7 +42,7 @@ def _on(axis: Column, kind: str, columns: Mapping[Key, Column]) -> dict[Key, Col
             found[tag, rank] = replace(column, step=there.astype(np.int64))
         else:
             for one in np.unique(there):
-                found[tag, int(one)] = _rows(column, np.flatnonzero(there == one))
+                found[tag, int(one)] = column.rows(there == one)
     return found
 
 
@@ -52,16 +52,6 @@ def _at(axis: Column, origin: Ints) -> Floats:
     order = np.argsort(axis.origin, kind="stable")
     place = np.searchsorted(axis.origin[order], origin, "right") - 1
     return axis.value[order][np.maximum(place, 0)]
-
-
-def _rows(column: Column, at: Ints) -> Column:
-    return replace(
-        column,
-        step=None if column.step is None else column.step[at],
-        value=column.value[at],
-        time=None if column.time is None else column.time[at],
-        origin=None if column.origin is None else column.origin[at],
-    )
 
 
 def _require_whole(axis: Column, kind: str, where: str) -> None:

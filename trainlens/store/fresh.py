@@ -43,7 +43,7 @@ def stretches(file: File, events: Sequence[Event], facts: Sequence[Fact]) -> lis
     cuts = {key: _own_cuts(column, begins, ends, tops) for key, column in file.columns.items()}
     found = []
     for number, at in enumerate(bounds[:-1]):
-        columns = {key: _cut(column, cuts[key][number : number + 2]) for key, column in file.columns.items()}
+        columns = {key: column.rows(slice(*cuts[key][number : number + 2])) for key, column in file.columns.items()}
         kept = {key: column for key, column in columns.items() if len(column.value)}
         said = _between(events, begins, ends, number)
         if number:
@@ -76,18 +76,6 @@ def _own_cuts(column: Column, begins: Ints, ends: Ints, tops: Ints) -> list[int]
         back = np.flatnonzero(column.steps()[low:high] < top)
         cuts.append(low + int(back[0]) if len(back) else high)
     return [*cuts, len(column.value)]
-
-
-def _cut(column: Column, bounds: Sequence[int]) -> Column:
-    inside = slice(*bounds)
-    return Column(
-        column.tag,
-        None if column.step is None else column.step[inside],
-        column.value[inside],
-        None if column.time is None else column.time[inside],
-        None if column.origin is None else column.origin[inside],
-        column.unit,
-    )
 
 
 def _between(events: Iterable[Event], begins: Ints, ends: Ints, number: int) -> list[Event]:

@@ -255,16 +255,7 @@ def lacking(column: Column, other: Column) -> tuple[Column | None, Column | None
 
 
 def _where(column: Column, these: NDArray[np.bool_]) -> Column | None:
-    if column.step is None or not these.any():
-        return None
-    return Column(
-        column.tag,
-        column.step[these],
-        column.value[these],
-        None if column.time is None else column.time[these],
-        None if column.origin is None else column.origin[these],
-        column.unit,
-    )
+    return column.rows(these) if column.step is not None and these.any() else None
 
 
 def agreed(ranks: Mapping[int, Column]) -> bool:

@@ -36,6 +36,17 @@ class Column:
     origin: Ints | None
     unit: str = ""  # as the log writes it beside the values
 
+    def rows(self, which: Ints | NDArray[np.bool_] | slice) -> Column:
+        """Some of its points: by place, by mask or as a stretch."""
+        return Column(
+            self.tag,
+            None if self.step is None else self.step[which],
+            self.value[which],
+            None if self.time is None else self.time[which],
+            None if self.origin is None else self.origin[which],
+            self.unit,
+        )
+
     def steps(self) -> Ints:
         return np.arange(len(self.value), dtype=np.int64) if self.step is None else self.step
 
