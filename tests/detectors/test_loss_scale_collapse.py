@@ -64,3 +64,21 @@ def test_what_the_log_states_is_told() -> None:
 
 def test_needs_points() -> None:
     assert isinstance(answer("loss-scale-collapse", run_of({"loss_scale": np.ones(5)})), NotEnoughData)
+
+
+@pytest.mark.parametrize(
+    ("powers", "begins", "found"),
+    [
+        ([16, 16, 13, 12, 12], 29_010, 1),
+        ([20, 19, 18, 17, 16, 15, 15], 17_061, 1),
+        ([16, 15, 15, 16, 15, 15], 29_010, 0),
+        ([16, 16, 16, 16, 16, 16], 29_010, 0),
+        ([18, 12, 19, 19, 20, 19, 18, 17, 16, 15], 17_061, 1),
+        ([32, 31, 30, 29, 28, 27, 26], 1, 0),
+    ],
+)
+def test_a_short_log_from_the_middle_of_a_run(powers: list[int], begins: int, found: int) -> None:
+    steps = np.arange(begins, begins + len(powers))
+    answered = answer("loss-scale-collapse", run_of({"loss_scale": (steps, 2.0 ** np.array(powers))}))
+    assert isinstance(answered, NotEnoughData) if begins == 1 else len(answered or ()) >= found
+    assert len(findings("loss-scale-collapse", run_of({"loss_scale": (steps, 2.0 ** np.array(powers))}))) == found

@@ -66,5 +66,28 @@ def test_quiet(case: str) -> None:
     assert findings("skipped-steps", QUIET[case]) == []
 
 
+@pytest.mark.parametrize(
+    ("skips", "every", "severity", "last", "says"),
+    [
+        ([1.0, 1.0, 1.0, 1.0], 1, "info", 4, "4 of 4 steps"),
+        (np.full(6, 10.0), 10, "warning", 60, "60 of 60 steps"),
+        (np.r_[10.0, 8.0, 1.0, np.zeros(17)], 10, "info", 30, "19 of 200 steps"),
+        (np.r_[np.ones(12), np.zeros(88)], 1, "info", 12, "12 of 100 steps"),
+    ],
+)
+def test_a_search_that_takes_much_of_the_log_is_worth_a_line(
+    skips: Any, every: int, severity: str, last: int, says: str
+) -> None:
+    (found,) = findings("skipped-steps", run_of({"skipped_steps": (every * np.arange(1, len(skips) + 1), skips)}))
+    assert (found.severity, found.last_step) == (severity, last)
+    assert says in found.message
+
+
+def test_a_log_that_begins_in_the_middle_has_no_search_at_its_start() -> None:
+    skips = np.r_[np.ones(12), np.zeros(88)]
+    (found,) = findings("skipped-steps", run_of({"skipped_steps": (np.arange(90_001, 90_101), skips)}))
+    assert (found.severity, found.first_step) == ("error", 90_001)
+
+
 def test_needs_points() -> None:
-    assert isinstance(answer("skipped-steps", run_of({"skipped_steps": np.ones(5)})), NotEnoughData)
+    assert isinstance(answer("skipped-steps", run_of({"skipped_steps": np.zeros(5)})), NotEnoughData)

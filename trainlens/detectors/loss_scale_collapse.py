@@ -6,8 +6,9 @@ scale: they are not finite any more, and the run will not recover by itself.
 
 How it is found
 At least `halvings` halvings net within `span` points or 2 % of the run; the search at the start is not judged: it
-ends when the scale first rises, or after 2 % of the run. A scale below `lowest` counts too. So does a log that says
-the scale cannot be lowered any further.
+ends when the scale first rises, or after 2 % of the run. A log that begins in the middle of a run holds no such
+search, and four points of it suffice. A scale below `lowest` counts too. So does a log that says that the scale
+cannot be lowered any further.
 
 What to do
 Look at the loss and gradient norm where it began; lower the learning rate, use bfloat16, restart before it.
@@ -33,6 +34,8 @@ from trainlens.signals import episodes
 
 NEEDS = ("role:loss-scale|event:loss-scale-floor",)
 _RUNS = measured("405 labelled runs, 130 of them healthy: all of 6 collapses found, none in a healthy run")
+_LATER = 100  # rows before the first that a log holds, from which on it begins in the middle of a run
+_FEW = 4
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Options:
     halvings: float = threshold(4.0, "net halvings that are a collapse", source=_RUNS)
     span: int = threshold(8, "points within which they follow each other", source=_RUNS)
     lowest: float = threshold(1.0, "scale that is a collapse by itself", source=DEEPSPEED_FP16)
-    points: int = threshold(20, "points needed", source=_RUNS)
+    points: int = threshold(20, "points needed of a run that begins in the log", source=_RUNS)
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotEnoughData:
@@ -50,18 +53,25 @@ def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotEno
         return _stated(run, floor)
     use = series.finite & (series.value > 0)
     step, logs = series.step[use], np.log2(series.value[use])
-    if len(logs) < options.points:
+    apart = np.diff(step, prepend=step[:1])
+    interval = int(np.median(apart[1:])) if len(step) > 1 else 1
+    later = len(step) > 0 and int(step[0]) > _LATER * interval
+    if len(logs) < (_FEW if later else options.points):
         return _stated(run, floor) or NotEnoughData(f"{len(logs)} loss scales, {options.points} are needed")
-    begin = _search(logs)
-    falls = np.zeros(len(logs), bool)
-    falls[begin:] = (np.diff(logs, prepend=logs[0]) < 0)[begin:]
+    begin = 1 if later else _search(logs)
+    span = max(options.span, len(logs) // 50)
+    falls = np.diff(logs, prepend=logs[0]) < 0
+    falls[:begin] = False
     found: list[Finding] = []
     told: set[int] = set()
-    for first, last in episodes(falls, max(options.span, len(logs) // 50)):
-        depth = float(logs[max(0, first - 1)] - logs[last])
-        if depth >= options.halvings or (depth >= 1 and 2.0 ** logs[last] < options.lowest):
-            found.append(_finding(options, series.metric, step, logs, (first, last), depth))
-            told.update(range(first, last + 1))
+    for rows in np.split(
+        np.arange(len(logs)), np.flatnonzero(apart > span * interval)
+    ):  # unseen for longer: no sudden fall
+        for begun, over in episodes(falls[rows[1:]], span):
+            first, last, depth = _deepest(logs, int(rows[1:][begun]), int(rows[1:][over]))
+            if depth >= options.halvings or (depth >= 1 and 2.0 ** logs[last] < options.lowest):
+                found.append(_finding(options, series.metric, step, logs, (first, last), depth))
+                told.update(range(first, last + 1))
     halvings = np.flatnonzero(np.diff(logs, prepend=logs[0]) < 0)
     usual = [at for at in halvings.tolist() if at not in told]
     return [*(found or _stated(run, floor)), *_usual(series.metric, step, usual, begin)]
@@ -86,6 +96,15 @@ def _search(logs: Floats) -> int:
     runs = episodes(np.diff(logs) == 0, 1)
     steady = next((first + 10 for first, last in runs if last - first >= 9), len(logs))
     return max(least, min(int(rises[0]) + 1 if len(rises) else len(logs), steady))
+
+
+def _deepest(logs: Floats, first: int, last: int) -> tuple[int, int, float]:
+    """The largest net fall among falls that follow each other: its first and last index and its halvings."""
+    inside = logs[max(0, first - 1) : last + 1]
+    fall = np.maximum.accumulate(inside) - inside
+    low = int(np.argmax(fall))
+    peak = low - int(np.argmax(inside[: low + 1][::-1]))
+    return max(0, first - 1) + peak + 1, max(0, first - 1) + low, float(fall[low])
 
 
 def _finding(options: Options, metric: str, step: Ints, logs: Floats, at: tuple[int, int], depth: float) -> Finding:
