@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.detectors.door import START, findings, run_of
+from trainlens.figures import NBSP
 from trainlens.model import Run
 
 N = 1000
@@ -61,7 +62,10 @@ def test_short_or_usual_pauses_are_not(run: Run) -> None:
 QUIET = {
     "steady": {"step_time": BASE},
     "periodic": slow(*range(100, 1001, 100)),
-    "first step": slow(1, time=346.0),
+    "first step": slow(1, time=5.0),
+    "first step of a log from the middle of a run": {
+        "step_time": (np.arange(5001, 5001 + N), slow(1, time=346.0)["step_time"])
+    },
     "under twice": slow(300, time=1.8),
     "noise": {"step_time": np.exp(0.12 * np.random.default_rng(6).standard_t(5, N))},
     "batches of different length": {"step_time": ODD, "tokens_per_second": BASE * 1e5},
@@ -73,3 +77,24 @@ QUIET = {
 @pytest.mark.parametrize("case", QUIET)
 def test_quiet(case: str) -> None:
     assert findings("slow-step", QUIET[case]) == []
+
+
+@pytest.mark.parametrize(
+    ("times", "last", "says"),
+    [
+        (slow(1, time=346.0)["step_time"], 1, "Step 1 took 6 min, later ones 1 s each: 6 min, 25.6 % of all time"),
+        (np.r_[461.0, 231.0, 210.0, 12.0, 12.0, 12.0, 12.0, 12.0], 3, "Steps 1 to 3 took 15 min, later ones 12 s each"),
+        (np.r_[300.0, 12.0], 1, "Step 1 took 5 min, later ones 12 s each"),
+    ],
+)
+def test_a_slow_start_is_worth_a_line(times: Any, last: int, says: str) -> None:
+    found = next(one for one in findings("slow-step", {"step_time": times}) if one.title.startswith("Start-up"))
+    assert (found.severity, found.first_step, found.last_step) == ("info", 1, last)
+    assert says in found.message.replace(NBSP, " ")
+
+
+def test_small_excesses_far_beyond_the_noise_are_worth_a_line() -> None:
+    times = {"step_time": 3.39 + 0.005 * np.sin(np.arange(N)) + np.where(np.arange(N) % 38 == 37, 0.5, 0.0)}
+    (found,) = findings("slow-step", times)
+    assert found.severity == "info"
+    assert findings("slow-step", {"step_time": times["step_time"] / 100}) == []

@@ -6,9 +6,11 @@ machine; a few are harmless, many are a fault that grows.
 
 How it is found
 Points more than `factor` times and `sigmas` deviations over the running median of their neighbours, in one finding
-with the slowest first. Stalls that come regularly belong to periodic-stall. The first step after a start is left out.
-Worth a line besides: time per step that scatters by more than `unsteady` all along, and, where the log has step times
-and time stamps, pauses between steps that are `pause` times as long as rows are apart, and at least `seconds`.
+with the slowest first; without such, those over `little` are worth a line where they cost `seconds`. Stalls that come
+regularly belong to periodic-stall. The first steps after a start are left out: compiling and warming caches are worth
+a line where they took `factor` times the usual, `seconds` and `notable` of all time. Worth a line besides: time per
+step that scatters by more than `unsteady` all along, and, where the log has step times and time stamps, pauses
+between steps that are `pause` times as long as rows are apart, and at least `seconds`.
 
 What to do
 Look at the system log and the storage at the time of the slowest.
@@ -21,7 +23,7 @@ the log does not say so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +46,9 @@ _TOLD = 3  # how many single steps a message names
 @dataclass(frozen=True)
 class Options:
     factor: float = threshold(2.0, "time of a slow step against its neighbours", unit="times", source=_RUNS)
+    little: float = threshold(
+        1.1, "time of a slow step against its neighbours that is worth a line", unit="times", source=JUDGEMENT
+    )
     sigmas: float = threshold(8.0, "time of a slow step in deviations", source=_RUNS)
     share: float = threshold(0.10, "part of all time lost that is a warning", unit="share", source=_RUNS)
     notable: float = threshold(0.001, "part of all time lost that is worth a line", unit="share", source=_RUNS)
@@ -57,13 +62,54 @@ class Options:
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotApplicable | NotEnoughData:
+    begun = _begun(run, options)
     pace = _speed.pace(run)
     if pace is None or not pace.timed:
-        return NotApplicable("the log has no step times and no clock")
-    told = [*_unsteady(run, pace, options), *_pauses(run, options)]
+        return begun or NotApplicable("the log has no step times and no clock")
+    told = [*begun, *_unsteady(run, pace, options), *_pauses(run, options)]
     if len(pace.step) < options.points:
         return told or NotEnoughData(f"{len(pace.step)} step times, {options.points} are needed")
     return [*_slow(run, pace, options), *told]
+
+
+def _begun(run: Run, options: Options) -> list[Finding | Explained]:
+    """What the start of a run cost, where its first steps took much longer than all others."""
+    times = run.get("step_time")
+    if times is None or times.positional:
+        return []
+    use = times.finite & (times.value > 0) & (np.cumsum(_speed.starts(times)) == 1)
+    step, each = times.step[use], times.value[use]
+    if len(each) < 2 or step[0] > 10 * (step[1] - step[0]):
+        return []
+    many = min(10, len(each) // 2)
+    usual = float(np.median(each[many:]))
+    slow = int(np.argmax(np.r_[each[:many] < options.factor * usual, True]))
+    spent = each * np.clip(np.diff(step, prepend=0), 1, max(1, int(np.median(np.diff(step)))))  # of the steps of a row
+    lost = float((spent * (1 - usual / each))[:slow].sum())
+    share = lost / float(spent.sum())
+    if not slow:
+        return []
+    first, last = int(step[0]), int(step[slow - 1])
+    which = f"Step {first:,}" if slow == 1 else f"Steps {first:,} to {last:,}"
+    if lost < options.seconds or share < options.notable:
+        return [Explained("slow-step", f"a slow start, {seconds(lost)} in all", first, last, "step_time")]
+    return [
+        Finding(
+            detector="slow-step",
+            severity="info",
+            metric="step_time",
+            first_step=first,
+            last_step=last,
+            title=f"Start-up took {seconds(lost)}: step {first:,} {number(float(each[0] / usual))} times the usual",
+            message=f"{which} took {seconds(float(spent[:slow].sum()))}, later ones {seconds(usual)} each: "
+            f"{seconds(lost)}, {number(share, 'share')} of all time, went into the start.",
+            evidence=(
+                Evidence("time of the first step", "step_time", first, first, float(each[0]), usual,
+                         usual * options.factor, "s", "slow-step.factor"),
+            ),
+            actions=("Keep compiled kernels in a cache between launches, where the start is compiling",),
+        )
+    ]  # fmt: skip
 
 
 def _unsteady(run: Run, pace: _speed.Pace, options: Options) -> list[Finding]:
@@ -136,6 +182,12 @@ def _pauses(run: Run, options: Options) -> list[Finding]:
 
 def _slow(run: Run, pace: _speed.Pace, options: Options) -> list[Finding | Explained]:
     found = _speed.stalls(pace, options.factor, options.sigmas, 0.6)
+    limit, name = options.factor, "slow-step.factor"
+    if not len(found.at):
+        found = replace(_speed.stalls(pace, options.little, options.sigmas, 0.6), period=0)
+        limit, name = options.little, "slow-step.little"
+        if found.lost.sum() < options.seconds:
+            return []
     if not len(found.at) or found.period or found.share < options.notable:
         return []
     where = context.of(run).common(pace.step[found.at], 1.5 * float(np.median(np.diff(pace.step))))
@@ -158,11 +210,11 @@ def _slow(run: Run, pace: _speed.Pace, options: Options) -> list[Finding | Expla
             title=f"{counted(many, 'slow step')}, up to {number(slowest, 's')} at {pace.step[top]:,}",
             message=f"{pace.name} is {number(usual, 's')}, but {named}"
             f"{' and others' if many > _TOLD else ''}: {seconds(lost)} lost in all.",
-            confidence=surely(slowest / usual, options.factor),
+            confidence=surely(slowest / usual - 1, limit - 1),
             cost=cost(run, lost),
             evidence=(
                 Evidence("slowest step", pace.metric, int(pace.step[top]), int(pace.step[top]), slowest, usual,
-                         usual * options.factor, "s", "slow-step.factor"),
+                         usual * limit, "s", name),
                 Evidence("share of all time lost", pace.metric, None, None, found.share, 0.0, options.share, "share",
                          "slow-step.share"),
             ),

@@ -46,7 +46,7 @@ class Card:
 
 
 def cards(run: RunDiagnosis) -> tuple[Card, ...]:
-    """The findings as told: equal ones (same detector, severity, supported causes) as one, parts inside their whole."""
+    """The findings as told: equal ones (detector, severity, supported causes, measure) as one, parts in their whole."""
     known = {finding.id for finding in run.findings if finding.id}
     parts: dict[str, list[Finding]] = {}
     groups: dict[tuple[object, ...], list[Finding]] = {}
@@ -55,7 +55,8 @@ def cards(run: RunDiagnosis) -> tuple[Card, ...]:
             parts.setdefault(str(finding.part_of), []).append(finding)
         else:
             supported = tuple(cause.cause for cause in finding.causes if cause.verdict == "supported")
-            groups.setdefault((finding.detector, finding.severity, supported), []).append(finding)
+            measured = next((one.text for one in finding.evidence), "")
+            groups.setdefault((finding.detector, finding.severity, supported, measured), []).append(finding)
     return tuple(
         Card(at, group[0], tuple(group[1:]), tuple(part for one in group for part in parts.get(one.id, ())))
         for at, group in enumerate(groups.values(), 1)
