@@ -119,3 +119,47 @@ def test_a_few_evaluations_that_are_all_worse_are_info() -> None:
     held_out = [3.0, 2.6, 2.4, 2.2, 2.1, 2.0, 2.05, 2.055, 2.05, 2.052, 2.055, 2.051]
     curves = {"train/loss": falling(1200, end=0.5), "eval/loss": (np.arange(100, 1201, 100), held_out)}
     assert [one[2] for one in fires("overfitting", curves)] in ([], ["info"])
+
+
+def test_few_evaluations_in_order_are_held_against_the_very_best() -> None:
+    held_out = [3.024, 2.356, 2.3755, 2.3805, 2.3817, 2.3899, 2.3939]
+    curves = {"train/loss": falling(700, end=1.9), "eval/loss": (np.arange(100, 701, 100), held_out)}
+    assert fires("overfitting", curves) == [(200, 700, "info")]
+
+
+def staircase(falls: float, within: float = 0.0, epochs: int = 3, scatter: float = 0.05) -> dict[str, Any]:
+    """300 rows an epoch; the loss falls by `falls` from one to the next, by `within` inside each but the first."""
+    level = np.concatenate(
+        [np.linspace(1, 1 - within, 300) * ((1 - falls) * (1 - within)) ** at for at in range(epochs)]
+    )
+    noise = 1 + scatter * np.random.default_rng(3).normal(size=300 * epochs)
+    return {"train/loss": level * noise, "epoch": np.arange(1, 300 * epochs + 1) / 300}
+
+
+@pytest.mark.parametrize(("falls", "epochs"), [(0.35, 3), (0.1, 2), (0.15, 5)])
+def test_a_loss_that_falls_with_each_repetition_is_told_where_nothing_evaluates_it(falls: float, epochs: int) -> None:
+    (found,) = findings("overfitting", staircase(falls, epochs=epochs))
+    assert (found.severity, found.first_step) == ("info", 300)
+
+
+@pytest.mark.parametrize(
+    "curves",
+    [
+        staircase(0.02),
+        staircase(0.0, within=0.2),
+        staircase(0.1, within=0.2),
+        staircase(0.2, epochs=1),
+        {**staircase(0.35), "lr": np.repeat([1e-3, 1e-4, 1e-5], 300)},
+        {"train/loss": staircase(0.35)["train/loss"]},
+        {**staircase(0.35), "train/loss": -staircase(0.35)["train/loss"]},
+    ],
+    ids=["small", "smooth", "falls within", "one epoch", "rate steps down", "no epochs", "below zero"],
+)
+def test_other_falls_are_not_called_remembered(curves: dict[str, Any]) -> None:
+    answered = answer("overfitting", run_of(curves))
+    assert isinstance(answered, NotApplicable)
+
+
+def test_evaluations_that_fall_answer_the_question() -> None:
+    curves = {**staircase(0.35), "eval/loss": (np.arange(90, 901, 90), np.linspace(2, 1.5, 10))}
+    assert findings("overfitting", curves) == []

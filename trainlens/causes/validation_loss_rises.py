@@ -23,6 +23,8 @@ _LEAP = 0.7  # part of the whole rise that lies between two evaluations
 
 def overfitting(finding: Finding, run: Run) -> Verdict:
     cause = "Overfitting"
+    if _held_out(finding, run) is None:
+        return missing(cause, "eval/loss", "a validation loss")
     train = run.get("train/loss")
     first, last = bounds(finding, run)
     before, after = (_level(train, step) for step in (first, last))

@@ -8,7 +8,9 @@ How it is found
 Evaluations are smoothed by a median of three. The last three lie above the best by `loss` (Prechelt's generalisation
 loss) and by more than 4 times their scatter, they rise steadily (Kendall's tau above `steadiness`, p < 0.01), at
 least 4 come after the best, and the training loss has not risen meanwhile. Error from `severe`; info from `mild`,
-where p is below 0.05 only, or where the rise is not steady but all since the best are worse by half of it.
+where p is below 0.05 only, or where the rise is not steady but all since the best are worse by half of it. Without
+evaluations: a training loss that falls by `stair` at every boundary of epochs, and by less than a third of that within
+them, shows that examples are remembered; info.
 
 What to do
 Take the checkpoint of the best evaluation. Stop early, add data or regularisation, or train fewer epochs.
@@ -26,9 +28,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainlens.citations import PRECHELT, measured
-from trainlens.detectors._eval_context import LEAST, each_pair, levels_at
-from trainlens.detectors._loss_context import Curve
+from trainlens import context
+from trainlens.citations import JUDGEMENT, PRECHELT, measured
+from trainlens.detectors._epoch_falls import epoch_falls
+from trainlens.detectors._eval_context import LEAST, each_pair, levels_at, training
+from trainlens.detectors._loss_context import Curve, curve_of
 from trainlens.detectors.eval_shift import find_shift
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
 from trainlens.figures import number
@@ -36,7 +40,7 @@ from trainlens.model import Run
 from trainlens.plugins import threshold
 from trainlens.signals import block_noise, kendall, rolling_median
 
-NEEDS = ("role:loss", "role:eval-loss|eval/perplexity")
+NEEDS = ("role:loss",)
 _TUNED = measured("405 labelled runs, 12 overfittings, 105 with evaluations")
 
 
@@ -46,10 +50,12 @@ class Options:
     steadiness: float = threshold(0.4, "Kendall's tau of the evaluations since the best", source=_TUNED)
     severe: float = threshold(0.20, "rise from which it is an error", source=PRECHELT, unit="share")
     mild: float = threshold(0.01, "rise from which it is told as info", source=_TUNED, unit="share")
+    stair: float = threshold(0.05, "fall at each boundary of epochs", source=JUDGEMENT, unit="share")
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
-    return each_pair(run, lambda held_out, train: _judge(held_out, train, options))
+    answer = each_pair(run, lambda held_out, train: _judge(held_out, train, options))
+    return answer if isinstance(answer, Sequence) else _remembered(run, options) or answer
 
 
 def _judge(held_out: Curve, train: Curve, options: Options) -> Finding | None:
@@ -58,7 +64,10 @@ def _judge(held_out: Curve, train: Curve, options: Options) -> Finding | None:
         return None
     smooth = rolling_median(value, 1)
     best = int(np.argmin(smooth[: n - 1]))
+    best = max(0, best - 1) + int(np.argmin(value[max(0, best - 1) : best + 2]))
     level, end = float(smooth[best]), float(value[-3:].mean())
+    if n - best > 4 and kendall(value[best:])[1] < 0.01:  # all in order: the best is no stroke of luck
+        level = float(value[best])
     rise = end / level - 1
     scatter = block_noise(value) / 3**0.5
     if n - best < 5 or rise < options.mild or end - level < 4 * scatter:
@@ -77,6 +86,39 @@ def _judge(held_out: Curve, train: Curve, options: Options) -> Finding | None:
     if rise < options.loss or chance >= 0.01 or unsteady:
         severity = "info"
     return _told(held_out, best, level, end, (float(around[0]), now), severity, tau, options)
+
+
+def _remembered(run: Run, options: Options) -> list[Finding]:
+    """The line that the training loss falls with each repetition of the data and not between, and none evaluates it."""
+    series = training(run)
+    if series is None or series.positional:
+        return []
+    curve = curve_of(series)
+    found = epoch_falls(run, curve, context.of(run).at("epoch"))
+    if found is None or min(found.falls) < options.stair or found.within > min(found.falls) / 3:
+        return []
+    falls = " and ".join(number(round(fall, 3), "share") for fall in (min(found.falls), max(found.falls)))
+    first, many = found.steps[0], len(found.steps)
+    what = f"between {falls} at each of {many} boundaries" if many > 1 else f"{falls.split(' and ')[0]} at the boundary"
+    return [
+        Finding(
+            detector="overfitting",
+            severity="info",
+            metric=curve.metric,
+            first_step=first,
+            last_step=curve.last_step,
+            title="Training examples are remembered, nothing is evaluated",
+            message=f"{curve.metric} fell by {what} of epochs, the first at step {first:,}, and not within them, "
+            "and no evaluation tells what that is worth.",
+            confidence=0.8,
+            ongoing=True,
+            evidence=(
+                Evidence("smallest fall at a boundary of epochs", curve.metric, first, found.steps[-1],
+                         min(found.falls), found.within, options.stair, "share", "overfitting.stair"),
+            ),
+            actions=("Evaluate on held-out data at each epoch, and compare the checkpoints",),
+        )
+    ]  # fmt: skip
 
 
 def _told(
