@@ -48,7 +48,11 @@ QUIET = {
     "falls from its first size": FALLING,
     "one spike": raised(500, 500, 5000),
     "a few steps": raised(500, 506, 500),
-    "high but below": raised(500, 700, 40),
+    "a few times as large": raised(500, 700, 6),
+    "grows slowly": {"grad_norm": NORM * np.geomspace(0.5, 12, N)},
+    "falls far": {"grad_norm": NORM * np.geomspace(30, 0.5, N)},
+    "heavy tails": {"grad_norm": np.exp(0.5 * np.random.default_rng(3).standard_t(4, size=N))},
+    "swings": {"grad_norm": NORM * np.exp(1.2 * np.sin(np.arange(N) / 40))},
     "skipped steps of half precision": {"grad_norm": OVERFLOWS},
     "around the bound": {"grad_norm": 80 * NORM},
     "gradient vanishes": raised(500, N, 1e-6),
@@ -58,6 +62,19 @@ QUIET = {
 @pytest.mark.parametrize("case", QUIET)
 def test_quiet(case: str) -> None:
     assert findings("gradient-explosion", QUIET[case]) == []
+
+
+@pytest.mark.parametrize(
+    ("factor", "first", "last"), [(15, 500, N), (40, 500, 700), (60, 300, N), (90, 800, 830), (12, 500, 600)]
+)
+def test_a_sudden_lasting_rise_below_the_bound_is_a_warning(factor: float, first: int, last: int) -> None:
+    (found,) = findings("gradient-explosion", raised(first, last, factor))
+    assert found.severity == "warning"
+    assert found.first_step is not None
+    assert abs(found.first_step - first) <= 3
+    assert found.last_step is not None
+    assert abs(found.last_step - last) <= 12
+    assert found.ongoing == (last == N)
 
 
 def test_above_all_along_is_an_unusual_scale() -> None:

@@ -37,6 +37,7 @@ def but(curve: Any, first: int, last: int, change: Callable[[Any], Any]) -> Any:
         ({"lr": 1e-7 * np.r_[np.ones(100), (np.arange(900) % 180) / 180]}, 101, "warning"),
         (but(CONSTANT, 0, N, lambda rate: rate * 0), 1, "error"),
         (but(CONSTANT, 0, 100, lambda rate: rate * 0), 1, "error"),
+        (but(CONSTANT, 400, 450, lambda rate: rate / 50), 401, "warning"),
         (but(CONSTANT, 300, 310, lambda rate: rate * np.nan), 301, "error"),
     ],
 )
@@ -63,6 +64,7 @@ QUIET = {
     "restarts of double length": {"lr": 3e-4 * DOUBLED},
     "one restart": {"lr": 3e-4 * 0.5 * (1 + np.cos(np.pi * (STEP % 500) / 500))},
     "two figures printed": {"lr": np.array([float(f"{rate:.1e}") for rate in WARM * 3e-4 * (1 - STEP / N)])},
+    "rows left out of a decay": {"lr": (np.r_[1:400, 440:1001], np.delete(COSINE, slice(399, 439)))},
     "rate range test": {"lr": 1e-6 * 1.01**STEP},
 }
 

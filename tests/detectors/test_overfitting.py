@@ -25,7 +25,8 @@ def with_training(held_out: Any, training: Any = None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("end", "severity"), [(1.5, "error"), (1.25, "error"), (1.1, "warning"), (1.06, "warning"), (1.02, "info")]
+    ("end", "severity"),
+    [(1.5, "error"), (1.25, "error"), (1.1, "warning"), (1.06, "warning"), (1.03, "warning"), (1.015, "info")],
 )
 def test_severity_follows_the_rise(end: float, severity: str) -> None:
     ((first, last, told),) = fires("overfitting", with_training(turned(end)))

@@ -57,6 +57,9 @@ def cycles(series: Series, rises: NDArray[np.intp], peak: float, ended: float) -
     ):
         return False
     low = bool((rate[begins - 1] <= ended * peak).all())
+    high = np.flatnonzero(rate[: begins[0]] > ended * peak)
+    if len(high) and rate[high[-1]] > 0.5 * peak:  # it fell at once: a dip, not the end of a decay
+        return False
     return low and len(begins) == 1 and start < begins[0] and _same_curve(step, rate, peak, start, int(begins[0]))
 
 

@@ -8,7 +8,8 @@ The norm is above `norm` again and again, at most five points apart, over at lea
 and then more than `factor` times the median of the rest of the run. Infinite norms are left aside: they are steps
 that half precision skipped. The first 2 % of a run, where norms fall from their initial size, are not judged. Where
 the norm is above the bound from beginning to end the scale is merely unusual (a sum instead of a mean) and that is
-worth a line.
+worth a line. Below the bound it is a warning where the running median over that length (5 % of the run at most) is
+`leap` times the lowest one before, and came there within twice that length: a rise that is slow belongs to learning.
 
 What to do
 Lower the learning rate or lengthen its warmup, clip, and look at the samples of the first steps.
@@ -24,13 +25,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainlens.citations import USUAL, measured
-from trainlens.detectors._levels import settled, share_beyond
+from trainlens.citations import JUDGEMENT, USUAL, measured
+from trainlens.detectors._levels import settled, share_beyond, surely
 from trainlens.diagnosis import Evidence, Finding, NotEnoughData
 from trainlens.figures import number
 from trainlens.model import Floats, Ints, Run, Series
 from trainlens.plugins import threshold
-from trainlens.signals import episodes
+from trainlens.signals import episodes, rolling_median
 
 NEEDS = ("role:grad-norm",)
 TOLD_INSIDE = ("loss-divergence",)
@@ -41,6 +42,9 @@ _RUNS = measured("405 labelled runs, 130 of them healthy: all of 9 explosions fo
 class Options:
     norm: float = threshold(100.0, "gradient norm that is too large", source=USUAL)
     factor: float = threshold(3.0, "norm against the median of the rest of the run", unit="times", source=_RUNS)
+    leap: float = threshold(
+        10.0, "sudden lasting rise that is a warning below the bound", unit="times", source=JUDGEMENT
+    )
     length: int = threshold(10, "points it must last", source=_RUNS)
     points: int = threshold(30, "points needed", source=_RUNS)
 
@@ -58,6 +62,7 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
             found.append(_unusual(series, options, step, value))
             continue
         least = max(options.length, round(0.01 * len(value)))
+        exploded = len(found)
         for first, last in episodes(beyond, 5):
             if last - first + 1 < least:
                 continue
@@ -68,6 +73,8 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
             inside = value[first : last + 1]
             if float(np.median(inside[inside > options.norm])) > options.factor * usual:
                 found.append(_finding(series, options, step, value, (first, last), usual))
+        if len(found) == exploded:
+            found.extend(_leaps(series, options, step, value, least))
     if longest < options.points:
         return NotEnoughData(f"{longest} gradient norms after the start, {options.points} are needed")
     return found
@@ -94,6 +101,49 @@ def _finding(series: Series, options: Options, step: Ints, value: Floats, at: tu
                      limit_name="gradient-explosion.norm"),
         ),
         actions=("Lower the learning rate or clip the gradient", f"Look at the batches just before step {first:,}"),
+    )  # fmt: skip
+
+
+def _leaps(series: Series, options: Options, step: Ints, value: Floats, least: int) -> list[Finding]:
+    """Stretches far above the lowest level before them, whatever the level is, that began at once."""
+    logs = np.log(np.where(value > 0, value, np.nan))
+    known = np.isfinite(logs)
+    step, value, logs = step[known], value[known], logs[known]
+    half = int(np.clip(least, 5, max(5, len(logs) // 40)))
+    if len(logs) < max(options.points, 6 * half):
+        return []
+    level = rolling_median(logs, half)
+    lowest = np.minimum.accumulate(level)
+    found = []
+    for first, last in episodes(level - lowest > np.log(options.leap), 2 * half):
+        low = np.flatnonzero(level[:first] < lowest[first] + np.log(2))
+        if last - first + 1 < least or not len(low) or first - low[-1] > 4 * half:
+            continue
+        begin = int(low[-1]) + int(np.argmax(logs[low[-1] : last + 1] > lowest[first] + np.log(options.leap) / 2))
+        found.append(_leap(series, options, step, value, (begin, last), float(np.exp(lowest[first]))))
+    return found
+
+
+def _leap(series: Series, options: Options, step: Ints, value: Floats, at: tuple[int, int], usual: float) -> Finding:
+    first, last = int(step[at[0]]), int(step[at[1]])
+    reached, ongoing = float(np.median(value[at[0] : at[1] + 1])), at[1] >= len(value) - 3
+    times = reached / usual
+    return Finding(
+        detector="gradient-explosion",
+        severity="warning",
+        metric=series.metric,
+        first_step=first,
+        last_step=last,
+        title=f"Gradient norm {number(times)} times as large {'since' if ongoing else 'from'} {first:,}",
+        message=f"{series.metric} rose from {number(usual)} to {number(reached)} at step {first:,} and "
+        f"{'is there at the end of the log' if ongoing else f'stayed there until {last:,}'}.",
+        confidence=surely(times, options.leap / 2),
+        ongoing=ongoing,
+        evidence=(
+            Evidence("level against the lowest before", series.metric, first, last, reached, usual,
+                     usual * options.leap, limit_name="gradient-explosion.leap"),
+        ),
+        actions=(f"Look at the learning rate and the batches just before step {first:,}",),
     )  # fmt: skip
 
 

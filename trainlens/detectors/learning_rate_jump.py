@@ -6,10 +6,10 @@ leap upwards can undo the run within steps.
 
 How it is found
 Changes from row to row after the warmup: rises of more than `rise` and falls by more than `fall` times, of at least 2
-% of the peak and three times the changes around them. No fault are falls from one held level to another (multi-step
-decay), restarts that come regularly or begin where a cycle has ended (warm restarts), and the tail of a decay. A rate
-below a millionth of the peak for more than `zero` of the run after a drop, or at zero from the start that long, is
-one.
+% of the peak and three times the changes around them (of as many steps). No fault are falls from one held level to
+another (multi-step decay) that are not taken back, restarts that come regularly or begin where a cycle has ended
+(warm restarts), and the tail of a decay. A rate below a millionth of the peak for more than `zero` of the run after a
+drop, or at zero from the start that long, is one.
 
 What to do
 See that the scheduler's state is in the checkpoint, and that its number of steps is that of the whole run.
@@ -92,16 +92,28 @@ def _of(series: Series, options: Options, step: Ints, rate: Floats) -> list[Find
         return [*told, _held(series, int(step[0]), int(step[zeros - 1]), "is zero", zeros)]
     if peak <= 0:
         return told
-    jumps, rises = _jumps(options, rate, peak)
+    jumps, rises = _jumps(options, step, rate, peak)
     groups = episodes(jumps, max(25, n // 15))
     if _learning_rate.cycles(series, np.flatnonzero(rises), peak, options.cycle):
         groups = episodes(jumps & ~rises, max(25, n // 15))
+    groups = _joined(groups, rate)
     if len(groups) > 3:  # again and again is one fault
         groups = [(groups[0][0], groups[-1][1])]
     return [*told, *(_finding(series, options, step, rate, first, last) for first, last in groups)]
 
 
-def _jumps(options: Options, rate: Floats, peak: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _joined(groups: list[tuple[int, int]], rate: Floats) -> list[tuple[int, int]]:
+    """The groups, a move and the one that takes it back as one."""
+    joined: list[tuple[int, int]] = []
+    for first, last in groups:
+        if joined and abs(rate[last] / max(rate[joined[-1][0] - 1], 1e-30) - 1) <= 0.1:
+            joined[-1] = joined[-1][0], last
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def _jumps(options: Options, step: Ints, rate: Floats, peak: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Points that the rate leapt to, and those of them that are rises."""
     n = len(rate)
     logs = np.log(np.maximum(rate, peak * 1e-8))
@@ -114,10 +126,14 @@ def _jumps(options: Options, rate: Floats, peak: float) -> tuple[NDArray[np.bool
     far = np.flatnonzero(rises | falls)
     sizes = np.pad(np.abs(moves), 3)
     around = np.median(sizes[far[:, None] + np.array([0, 1, 2, 4, 5, 6])], axis=1)
-    usual = far[np.abs(moves[far]) <= 3 * around]  # moves like those around them
+    apart = np.diff(step)
+    rows = np.maximum(1, apart[far - 1] / max(1.0, float(np.median(apart))))  # that would have been logged
+    usual = far[np.abs(moves[far]) <= 3 * around * rows]  # moves like those around them
     rises[usual] = falls[usual] = False
     for at in np.flatnonzero(falls):
-        falls[at] = not _learning_rate.steps_down(rate, int(at), peak)
+        soon = rate[at : at + max(25, n // 8)]
+        taken_back = bool(rises[at : at + len(soon)].any()) and float(soon.max()) >= 0.9 * rate[at - 1]
+        falls[at] = taken_back or not _learning_rate.steps_down(rate, int(at), peak)
     return rises | falls, rises
 
 

@@ -8,9 +8,9 @@ How it is found
 Evaluations are smoothed by a median of three. The last three lie above the best by `loss` (Prechelt's generalisation
 loss) and by more than 4 times their scatter, they rise steadily (Kendall's tau above `steadiness`, p < 0.01), at
 least 4 come after the best, and the training loss has not risen meanwhile. Error from `severe`; info from `mild`,
-where p is below 0.05 only, or where the rise is not steady but all since the best are worse by half of it. Without
-evaluations: a training loss that falls by `stair` at every boundary of epochs, and by less than a third of that within
-them, shows that examples are remembered; info.
+where p is below 0.05 only, or where the rise is not steady but all since the best are worse by half of it. From
+`sure` it is a warning where p is below 0.0001. Without evaluations: a training loss that falls by `stair` at every
+boundary of epochs, and by less than a third of that within them, shows that examples are remembered; info.
 
 What to do
 Take the checkpoint of the best evaluation. Stop early, add data or regularisation, or train fewer epochs.
@@ -50,6 +50,7 @@ class Options:
     steadiness: float = threshold(0.4, "Kendall's tau of the evaluations since the best", source=_TUNED)
     severe: float = threshold(0.20, "rise from which it is an error", source=PRECHELT, unit="share")
     mild: float = threshold(0.01, "rise from which it is told as info", source=_TUNED, unit="share")
+    sure: float = threshold(0.02, "rise that is a warning where it is beyond doubt", source=JUDGEMENT, unit="share")
     stair: float = threshold(0.05, "fall at each boundary of epochs", source=JUDGEMENT, unit="share")
 
 
@@ -83,7 +84,8 @@ def _judge(held_out: Curve, train: Curve, options: Options) -> Finding | None:
     if now > float(around[0]) + 0.01 * abs(float(around[0])):
         return None
     severity: Severity = "error" if rise >= options.severe else "warning"
-    if rise < options.loss or chance >= 0.01 or unsteady:
+    beyond_doubt = rise >= options.sure and chance < 0.0001
+    if (rise < options.loss and not beyond_doubt) or chance >= 0.01 or unsteady:
         severity = "info"
     return _told(held_out, best, level, end, (float(around[0]), now), severity, tau, options)
 

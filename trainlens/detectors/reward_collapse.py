@@ -8,7 +8,8 @@ How it is found
 The level is a running median over a twentieth of the run. After its highest so far it loses more than `lost` of all
 that was gained over the start, for at least `lasting` of the points (10 at least), and by more than `errors` standard
 errors of a level. The begin is the last time at the height. Still down at the end of the log: an error, as stopping
-saves what follows; learned again: a warning. A loss of `mild` is told as info.
+saves what follows; learned again: a warning. A loss of `mild`, by `few`
+standard errors, is told as info.
 
 What to do
 Go back to a checkpoint before the begin; lower the learning rate or the clip range, raise the KL term, and look at KL,
@@ -44,6 +45,7 @@ class Options:
     lost: float = threshold(0.6, "share of the gain over the start that is lost", source=JUDGEMENT, unit="share")
     mild: float = threshold(0.35, "the same, told as info", source=JUDGEMENT, unit="share")
     errors: float = threshold(6.0, "fall in standard errors of a level", source=_SIMULATED, unit="errors")
+    few: float = threshold(4.5, "the same, of a fall that is told as info", source=_SIMULATED, unit="errors")
     lasting: float = threshold(0.03, "points of the fall as a share of the run", source=_SIMULATED, unit="share")
 
 
@@ -54,22 +56,22 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
     curve = levels(series)
     if len(curve) < LEAST:
         return NotEnoughData(f"{len(curve)} points, {LEAST} are needed")
-    for share, is_mild in ((options.lost, False), (options.mild, True)):
-        if found := _fall(curve, share, options):
+    for share, errors, is_mild in ((options.lost, options.errors, False), (options.mild, options.few, True)):
+        if found := _fall(curve, share, errors, options.lasting):
             return [_told(curve, *found, is_mild, options)]
     return []
 
 
-def _fall(curve: Levels, share: float, options: Options) -> tuple[int, int, int] | None:
+def _fall(curve: Levels, share: float, errors: float, lasting: float) -> tuple[int, int, int] | None:
     """Indices of the height, of the first point below it by `share`, and of the last of that stretch."""
     width = max(5, len(curve) // 20)
     error = level_error(curve, width)
     level = np.r_[np.full(width, curve.start), curve.level[width:]]  # the first medians are those of a few points
     highest = np.maximum.accumulate(level)
     gained, fallen = highest - curve.start, highest - curve.level
-    least = max(options.errors * error, 1e-12 * float(np.abs(curve.value).max()))
+    least = max(errors * error, 1e-12 * float(np.abs(curve.value).max()))
     low = (fallen > share * gained) & (fallen > least) & (gained > least)
-    long = max(10, round(options.lasting * len(curve)))
+    long = max(10, round(lasting * len(curve)))
     for first, last in episodes(low & (np.arange(len(curve)) > width), max(3, width // 4)):
         if last - first + 1 >= long:
             return width + int(np.argmax(curve.level[width : first + 1])), first, last
