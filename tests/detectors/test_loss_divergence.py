@@ -25,7 +25,16 @@ def exploding(points: int = 1000) -> Floats:
     return loss
 
 
+def crept(rise: float, points: int = 1000, at: int = 600) -> Floats:
+    """Little of the progress since the start is lost, and in the end it rises no more."""
+    path = 2.8 + 7.2 / (1 + np.arange(points) / 5)
+    loss = np.asarray(path * (1 + 0.02 * np.random.default_rng(4).normal(size=points)))
+    loss[at:] *= 1 + rise * (1 - np.exp(-np.arange(points - at) / 50))
+    return loss
+
+
 RISES = [
+    (crept(0.6), 600, 40),
     (diverging(), 800, 60),
     (diverging(1.3), 800, 80),
     (np.r_[falling(600), np.full(400, 9.0)], 601, 12),

@@ -24,6 +24,7 @@ class LevelLimits:
     errors: float = 6.0  # standard errors of a level
     lost: float = 0.35  # share of all progress that makes a rise a divergence
     lost_signed: float = 0.5  # the same where values change sign or higher is better
+    crept: float = 0.2  # share of the best level that makes a rise without a jump a divergence
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ def find_rise(curve: Curve, limits: LevelLimits) -> Rise | None:
     wild = mad(np.diff(tail)) / 2**0.5 / max(curve.noise, 1e-12) if len(tail) > 4 else 1.0
     lost = (end - level) / progress
     still = drift > max(3 * curve.noise / max(half, 1) ** 0.5, 0.1 * (end - level))
-    diverges = still or lost > limits.lost or (wild > 2 and lost > 0.1)
+    crept = curve.positive and not abrupt and end - level > limits.crept * abs(level)
+    diverges = still or lost > limits.lost or (wild > 2 and lost > 0.1) or crept
     if not diverges and not abrupt and drift > 0:
         return None
     return Rise(diverges, onset, int(picks[best]), level, end, lost, still, abrupt)

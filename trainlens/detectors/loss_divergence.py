@@ -6,10 +6,10 @@ Every step after the onset is lost: the run has to go back to a checkpoint befor
 How it is found
 The level is the median of a fiftieth of the run. The end (median of the last twentieth) lies above the best level by
 more than `size` of it and more than `errors` standard errors; it counts as divergence when the level still rises,
-when more than `lost` of all progress is gone, or when the scatter doubled. Where values change sign or higher is
-better, `lost_signed` of the progress must be gone. A log that dies in NaN is judged by its last numbers, one of fewer
-than 40 points by 1.5 times its start. The onset is the jump if one explains half of the rise, else the last time at
-the best level.
+when more than `lost` of all progress is gone, when it rose by `crept` without a jump, or when the scatter doubled.
+Where values change sign or higher is better, `lost_signed` of the progress must be gone. A log that dies in NaN is
+judged by its last numbers, one of fewer than 40 points by 1.5 times its start. The onset is the jump if one explains
+half of the rise, else the last time at the best level.
 
 What to do
 Stop the run. Restart from the last checkpoint before the onset with a lower learning rate, tighter clipping or other
@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainlens.citations import PALM, measured
+from trainlens.citations import JUDGEMENT, PALM, measured
 from trainlens.detectors._loss_context import (
     LOSSES,
     SCORES,
@@ -55,6 +55,7 @@ class Options:
     lost_signed: float = threshold(
         0.5, "the same for scores and for losses that change sign", source=PALM, unit="share"
     )
+    crept: float = threshold(0.2, "rise over the best level, without a jump", source=JUDGEMENT, unit="share")
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
@@ -68,7 +69,7 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
         return NotApplicable("no loss or score with a direction")
     if short := too_short([curve_of(one) for one in series], 4):
         return short
-    limits = LevelLimits(options.size, options.errors, options.lost, options.lost_signed)
+    limits = LevelLimits(options.size, options.errors, options.lost, options.lost_signed, options.crept)
     findings: list[Finding] = []
     for one in series:
         rise = rise_of(one, limits)
