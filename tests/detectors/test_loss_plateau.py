@@ -107,3 +107,30 @@ def test_policies_and_few_points_are_not_judged() -> None:
 
 def test_a_stricter_threshold_silences() -> None:
     assert fires("loss-plateau", {"train/loss": stuck(), "lr": CONSTANT}, slope=-1.0, quarter=-1.0) == []
+
+
+def late(begin: int, end: int, points: int = 4000, scatter: float = 0.02) -> Floats:
+    """Fast to 6.2, slowly until `end`, and on from there by a power law."""
+    step = np.arange(1, points + 1)
+    first = 6.2 + 4 * np.exp(-step / (begin / 5))
+    slow = 0.12 * np.log(np.minimum(step, end))
+    then = slow + 2.2 * (1 - (end / np.maximum(step, end)) ** 0.7)
+    return np.asarray((first - then) * (1 + scatter * np.random.default_rng(7).normal(size=points)))
+
+
+@pytest.mark.parametrize(("begin", "end"), [(150, 1400), (100, 600), (300, 2000)])
+def test_learning_that_sets_in_late_is_worth_a_line(begin: int, end: int) -> None:
+    (found,) = findings("loss-plateau", late(begin, end))
+    assert found.severity == "info"
+    assert found.title.startswith("Learning set in late")
+    assert found.last_step is not None
+    assert abs(found.last_step - end) < 0.25 * end
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_power_law_never_sets_in_late(seed: int) -> None:
+    scatter = 1 + 0.03 * np.random.default_rng(seed).standard_t(4, size=3000)
+    path = 2 + 6 * (1 + np.arange(3000) / 30) ** -(0.3 + 0.2 * seed)
+    stairs = path * np.repeat([1.0, 0.8, 0.6], 1000)
+    assert findings("loss-plateau", path * scatter) == []
+    assert not any(one.title.startswith("Learning set in") for one in findings("loss-plateau", stairs * scatter))

@@ -114,3 +114,44 @@ def _falls_at_once(y: Floats, stop: int, end: int, level: float) -> bool:
     places = range(max(width, stop - 2 * width), min(end, len(y)) - width, max(1, width // 4))
     moves = [float(np.median(y[at - width : at]) - np.median(y[at : at + width])) for at in places]
     return max(moves, default=0.0) > 0.5 * fall
+
+
+_BINS = 48  # of ln(step)
+_TIMES = 3.0  # how much faster than before the loss falls once learning sets in
+_LEAST_FALL = 0.12  # of the level, that then follows
+_ERRORS = 8.0
+
+
+def late_learning(curve: Curve, value: Floats, begin: int, end: int) -> Flat | None:
+    """The longest stretch from index `begin` on that fell slowly, between a fast fall before and a fast one after it.
+
+    Against ln(step), as long as the learning rate lets it, a loss falls ever more slowly; one that falls `_TIMES` as
+    fast after a stretch of twice its first step as within it had stood still, as the loss of BERT does at first.
+    """
+    value, step = value[begin:end], curve.step[begin:end]
+    if len(value) < 100 or step[0] < 0:
+        return None
+    logs = np.log(np.maximum(step, interval(step)).astype(float))
+    edges = np.unique(np.searchsorted(logs, np.linspace(logs[0], logs[-1], _BINS + 1)))
+    edges = edges[np.r_[True, np.diff(edges) >= 3]]
+    if len(edges) < 12:
+        return None
+    counts = np.diff(edges)
+    level = np.array([np.median(part) for part in np.split(value, edges[1:-1])][: len(counts)])
+    at = np.array([part.mean() for part in np.split(logs, edges[1:-1])][: len(counts)])
+    error = 1.25 * curve.noise / np.sqrt(counts)
+    best: tuple[float, int, int] | None = None
+    for first in range(2, len(at) - 4):
+        for last in range(first + 3, len(at) - 2):
+            length, after = at[last] - at[first], min(len(at) - 1, int(np.searchsorted(at, at[last] + np.log(2.5))))
+            if length < np.log(2) or at[after] - at[last] < 0.3 or (best and length <= best[0]):
+                continue
+            doubt = _ERRORS * max(error[first], error[last], error[after])
+            fall, then, before = level[first] - level[last], level[last] - level[after], level[0] - level[first]
+            slow = max(fall, 0.0) / length
+            faster = (then - doubt) / (at[after] - at[last]) > _TIMES * slow
+            if faster and then > _LEAST_FALL * abs(level[last]) and before / (at[first] - at[0]) > _TIMES * slow:
+                best = float(length), int(edges[first]), int(edges[last])
+    if best is None or _falls_at_once(value, best[2], min(len(value), 2 * best[2]), curve.level(*best[1:])):
+        return None
+    return Flat(begin + best[1], begin + best[2], False)

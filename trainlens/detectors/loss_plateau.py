@@ -9,8 +9,9 @@ Against ln(step): under a power law with an exponent up to 1 the slope falls at 
 kink is a step where the slope before it is sure and more than 1 % of the level for each doubling, while after it the
 upper bound of the slope is less than `slope` of that, and the loss falls less than `fall` of its level (or 2.5
 standard errors) over the rest of the log, or over an eighth of it until learning sets in again. Spikes are cut off
-first, and the end of a decayed learning rate is left out. Only the last quarter flat: told as info. With a learning
-rate or gradient of 0 it is an error.
+first, and the end of a decayed learning rate is left out. Only the last quarter flat: told as info, as is a loss that
+fell slowly for at least a doubling of the steps and then, within the first 60 % of the log, three times as fast. With a
+learning rate or gradient of 0 it is an error.
 
 What to do
 Check learning rate and gradient norm over that range, then frozen parameters and the data order; compare with a
@@ -28,6 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainlens import context
 from trainlens.citations import TISSUE, measured
 from trainlens.detectors._loss_context import (
     Curve,
@@ -37,7 +39,7 @@ from trainlens.detectors._loss_context import (
     judged,
     learning_rate,
 )
-from trainlens.detectors._loss_flat import Flat, find_flat
+from trainlens.detectors._loss_flat import Flat, find_flat, late_learning
 from trainlens.detectors._loss_levels import jumps_of, rise_of
 from trainlens.detectors._loss_spikes import Spike, spikes_of
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
@@ -73,7 +75,7 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
     flat = find_flat(curve, value, value != curve.value, end, _blocked(curve, series[0]), options.slope, options.fall)
     if flat is not None:
         return [_told(run, curve, value, flat, options)]
-    return _quarter(run, curve, value, options)
+    return _quarter(run, curve, value, options) or _late(run, curve, value, end)
 
 
 def masked(curve: Curve, spikes: list[Spike]) -> Floats:
@@ -140,6 +142,36 @@ def _told(run: Run, curve: Curve, value: Floats, flat: Flat, options: Options) -
             ),
         ),
     )
+
+
+def _late(run: Run, curve: Curve, value: Floats, end: int) -> list[Finding]:
+    """The line that the loss fell slowly for long and then fast: learning set in late."""
+    schedule = context.of(run).schedule
+    warm = int(np.searchsorted(curve.step, schedule.warmup_steps)) if schedule and schedule.warmup_steps else 0
+    slow = late_learning(curve, value, warm, min(end, len(curve)))
+    if slow is None or slow.last > 0.6 * len(curve):
+        return []
+    first, last = int(curve.step[slow.first]), int(curve.step[slow.last])
+    width = max(3, (slow.last - slow.first) // 10)
+    begin, finish = curve.level(slow.first, slow.first + width), curve.level(slow.last - width, slow.last)
+    after = int(np.searchsorted(curve.step, 2.5 * last))
+    then = curve.level(min(after, len(curve) - width), min(after + width, len(curve)))
+    reached = min(int(2.5 * last), curve.last_step)
+    return [
+        Finding(
+            detector="loss-plateau",
+            severity="info",
+            metric=curve.metric,
+            first_step=first,
+            last_step=last,
+            title=f"Learning set in late, at {last:,}",
+            message=f"{curve.metric} went only from {curve.shown(begin)} to {curve.shown(finish)} between steps "
+            f"{first:,} and {last:,}, and then to {curve.shown(then)} by step {reached:,}.",
+            confidence=0.7,
+            evidence=(Evidence("fall within the slow part", curve.metric, first, last, begin - finish, begin - then),),
+            actions=("Compare warmup, initialisation and rate with a run that learns at once",),
+        )
+    ]
 
 
 def _quarter(run: Run, curve: Curve, value: Floats, options: Options) -> list[Finding]:

@@ -8,8 +8,8 @@ How it is found
 Points more than `factor` times and `sigmas` deviations over the running median of their neighbours, in one finding
 with the slowest first; without such, those over `little` are worth a line where they cost `seconds`. Stalls that come
 regularly belong to periodic-stall. The first steps after a start are left out: compiling and warming caches are worth
-a line where they took `factor` times the usual, `seconds` and `notable` of all time. Worth a line besides: time per
-step that scatters by more than `unsteady` all along, and, where the log has step times and time stamps, pauses
+a line where they took `factor` times the usual and lost `startup`, or `share` of all time. Worth a line besides: time
+per step that scatters by more than `unsteady` all along, and, where the log has step times and time stamps, pauses
 between steps that are `pause` times as long as rows are apart, and at least `seconds`.
 
 What to do
@@ -58,6 +58,7 @@ class Options:
     )
     pause: float = threshold(4.0, "time between two rows against the usual one", unit="times", source=JUDGEMENT)
     seconds: float = threshold(5.0, "shortest pause between steps that is told", unit="s", source=JUDGEMENT)
+    startup: float = threshold(60.0, "time lost by a slow start that is told", unit="s", source=JUDGEMENT)
     few: int = threshold(12, "points needed to say that it scatters", source=JUDGEMENT)
 
 
@@ -91,7 +92,7 @@ def _begun(run: Run, options: Options) -> list[Finding | Explained]:
         return []
     first, last = int(step[0]), int(step[slow - 1])
     which = f"Step {first:,}" if slow == 1 else f"Steps {first:,} to {last:,}"
-    if lost < options.seconds or share < options.notable:
+    if share < options.notable or (lost < options.startup and (lost < options.seconds or share < options.share)):
         return [Explained("slow-step", f"a slow start, {seconds(lost)} in all", first, last, "step_time")]
     return [
         Finding(
