@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trainlens import context
 from trainlens.citations import COMPOSER, HAMPEL, LLM_FOUNDRY, OLMO2, OLMO_CORE, ZCLIP, Citation, measured
 from trainlens.detectors import _loss_rules as rules
 from trainlens.detectors._loss_context import (
@@ -53,6 +54,7 @@ from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData,
 from trainlens.figures import number
 from trainlens.model import Run, Series
 from trainlens.plugins import threshold
+from trainlens.signals import mad, rolling_median
 
 NEEDS = ("role:loss|role:eval-loss|role:perplexity",)
 _RULES = Citation("; ".join(f"{one.text} {one.link}" for one in (OLMO2, OLMO_CORE, LLM_FOUNDRY, ZCLIP, HAMPEL)))
@@ -108,6 +110,9 @@ def _explained(run: Run, curve: Curve, spike: Spike, options: Options) -> bool:
     first, step = int(curve.step[spike.first]), interval(curve.step)
     if near(first, restarts(run), 2 * step, 10 * step):
         return spike.height < options.severe * abs(spike.base)
+    alike = curve.value[context.of(run).logged_alike(curve.step, spike.peak)]
+    if LEAST <= len(alike) < len(curve) and spike.height < options.score * mad(alike - rolling_median(alike, 24)):
+        return True  # the scatter of rows that are logged as often
     return near(first, changes(run), 2 * step, max(10, len(curve) // 50) * step)
 
 

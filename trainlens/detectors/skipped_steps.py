@@ -46,7 +46,7 @@ class Options:
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotEnoughData:
-    step, skips = _skips(run)
+    step, skips = skips_of(run)
     n = len(step)
     if n < options.points:
         return NotEnoughData(f"{n} rows, {options.points} are needed")
@@ -76,7 +76,7 @@ def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotEno
     return [*found, Explained("skipped-steps", what, int(step[at[0]]), int(step[at[-1]]), "skipped_steps")]
 
 
-def _skips(run: Run) -> tuple[Ints, Floats]:
+def skips_of(run: Run) -> tuple[Ints, Floats]:
     """Steps of the rows and how many steps were skipped since the row before."""
     series = next(iter(run.with_role("skipped")), None)
     if series is not None:
