@@ -54,7 +54,7 @@ from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData,
 from trainlens.figures import number
 from trainlens.model import Run, Series
 from trainlens.plugins import threshold
-from trainlens.signals import mad, rolling_median
+from trainlens.signals import mad, rolling_median, surely
 
 NEEDS = ("role:loss|role:eval-loss|role:perplexity",)
 _RULES = Citation("; ".join(f"{one.text} {one.link}" for one in (OLMO2, OLMO_CORE, LLM_FOUNDRY, ZCLIP, HAMPEL)))
@@ -138,7 +138,7 @@ def _told(run: Run, curve: Curve, spike: Spike, options: Options) -> Finding:
         last_step=end,
         title=f"Loss spike at {first:,}, {outcome}",
         message=f"{curve.metric} rose from {curve.shown(spike.base)} to {curve.shown(top)} at {where} {fate}.",
-        confidence=min(0.99, 0.5 + 0.05 * spike.score),
+        confidence=surely(spike.score, options.score),
         ongoing=spike.back is None,
         evidence=_evidence(curve, spike, options, first, end),
     )
