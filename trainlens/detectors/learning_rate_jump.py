@@ -92,7 +92,7 @@ def _of(series: Series, options: Options, step: Ints, rate: Floats) -> list[Find
         return [*told, _held(series, int(step[0]), int(step[zeros - 1]), "is zero", zeros)]
     if peak <= 0:
         return told
-    jumps, rises = _jumps(options, rate, peak)
+    jumps, rises = _jumps(options, step, rate, peak)
     groups = episodes(jumps, max(25, n // 15))
     if _learning_rate.cycles(series, np.flatnonzero(rises), peak, options.cycle):
         groups = episodes(jumps & ~rises, max(25, n // 15))
@@ -101,7 +101,7 @@ def _of(series: Series, options: Options, step: Ints, rate: Floats) -> list[Find
     return [*told, *(_finding(series, options, step, rate, first, last) for first, last in groups)]
 
 
-def _jumps(options: Options, rate: Floats, peak: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _jumps(options: Options, step: Ints, rate: Floats, peak: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Points that the rate leapt to, and those of them that are rises."""
     n = len(rate)
     logs = np.log(np.maximum(rate, peak * 1e-8))
@@ -112,9 +112,11 @@ def _jumps(options: Options, rate: Floats, peak: float) -> tuple[NDArray[np.bool
     rises = (moves > np.log1p(options.rise)) & big & after
     falls = (moves < -np.log(options.fall)) & big & after & (np.arange(n) < n - 3)
     far = np.flatnonzero(rises | falls)
-    sizes = np.pad(np.abs(moves), 3)
-    around = np.median(sizes[far[:, None] + np.array([0, 1, 2, 4, 5, 6])], axis=1)
-    usual = far[np.abs(moves[far]) <= 3 * around]  # moves like those around them
+    beside = np.pad(moves, 3)[far[:, None] + np.array([0, 1, 2, 4, 5, 6])]
+    around, trend = np.median(np.abs(beside), axis=1), np.median(beside, axis=1)
+    apart = np.diff(step, prepend=step[0]) / max(1.0, float(np.median(np.diff(step)))) if n > 1 else np.ones(n)
+    rows = np.where(moves[far] * trend > 0, np.maximum(1.0, apart[far]), 1.0)  # the way on over rows that are missing
+    usual = far[np.abs(moves[far]) <= 3 * around * rows]  # moves like those around them
     rises[usual] = falls[usual] = False
     for at in np.flatnonzero(falls):
         falls[at] = not _learning_rate.steps_down(rate, int(at), peak)
