@@ -141,7 +141,10 @@ def local_scale(value: Floats, above: Floats, half: int) -> Floats:
     ripple = np.abs(value - rolling_median(value, 8))
     local = GAUSSIAN * _ROUGHNESS * rolling_median(ripple, max(1, min(2 * half, n // 3)))
     floor = max(0.6 * mad(above[n // 2 :]), 1e-9 * (1.0 + float(np.abs(value).max())))
-    return np.maximum(local, floor)
+    # A curve that falls faster than it scatters is its own running median: there only its bends tell the scatter.
+    bends = np.abs(value[1:-1] - 0.5 * (value[:-2] + value[2:])) / 1.5**0.5
+    bent = GAUSSIAN * rolling_median(np.pad(bends, 1, "edge"), max(1, min(2 * half, n // 3)))
+    return np.maximum(np.maximum(local, bent), floor)
 
 
 def size_gate(curve: Curve, base: Floats, limits: Limits) -> Floats:
