@@ -85,7 +85,7 @@ def large_model(folder: Path, *, seed: int, resume: int | None = None) -> None:
         "global_batch_size": 256, "bf16": True,
     }  # fmt: skip
     (folder / "config.json").write_text(json.dumps(settings, indent=1) + "\n", "utf-8")
-    rows = []
+    rows: list[dict[str, float]] = []
     end = resume or steps
     for step in (*range(1, end + 1), *range(end - 19, steps + 1 if resume else 0)):
         at = step if len(rows) < end else step - end + 20
