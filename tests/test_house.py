@@ -28,7 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("model", "diagnosis", "signals", "citations", "errors", "engines", "figures", "context", "later"),
     ("plugins", "sources", "settings", "catalog"),
     (*SEAMS, "store"),
-    ("analysis", "reading", "digest", "explanation", "watch", "compare", "pages", "inspection", "acceptance"),
+    ("analysis", "reading", "digest", "explanation", "scores", "watch", "compare", "pages", "inspection", "acceptance"),
     ("cli", "delivery", "flags", "exits"),
     ("__main__", "__init__"),
 )

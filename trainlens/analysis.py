@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainlens import __version__, acceptance, context, digest, engines, explanation, plugins, reading
+from trainlens import __version__, acceptance, context, digest, engines, explanation, plugins, reading, scores
 from trainlens.diagnosis import (
     Check,
     Diagnosis,
@@ -21,6 +21,7 @@ from trainlens.diagnosis import (
     Finding,
     NotApplicable,
     NotEnoughData,
+    PublishedScore,
     RunDiagnosis,
     Summary,
 )
@@ -96,7 +97,9 @@ def diagnose(run: Run, settings: Settings, now: float, accepted: Sequence[accept
     """Check one run with every chosen detector, explain what they find, and keep what reports need."""
     checks: list[Check] = []
     raw: list[Finding] = []
-    away: list[Explained] = []
+    logged = run
+    with np.errstate(all="ignore"):
+        run, away = context.judged(logged)
     for name in plugins.names("detectors"):
         if settings.judges(name):
             check, found = check_run(run, name, settings)
@@ -110,18 +113,24 @@ def diagnose(run: Run, settings: Settings, now: float, accepted: Sequence[accept
         path=run.path,
         result=outcome,
         sources=run.sources,
-        metrics=digest.metric_reports(run),
+        metrics=digest.metric_reports(logged),
         facts=run.facts,
         events=run.events,
         checks=tuple(checks),
         findings=tuple(findings),
-        curves=digest.curves(run, findings),
+        curves=digest.curves(logged, findings),
         attempts=run.attempts,
         notes=run.notes,
         accepted=set_apart,
         schedule=context.of(run).schedule,
         explained=tuple(away),
+        scores=_scores(run),
     )
+
+
+def _scores(run: Run) -> tuple[PublishedScore, ...]:
+    with np.errstate(all="ignore"):
+        return scores.scores(run)
 
 
 def check_run(run: Run, name: str, settings: Settings) -> tuple[Check, list[Finding | Explained]]:

@@ -56,6 +56,7 @@ LM_EVAL = Citation(
     "EleutherAI, lm-evaluation-harness: standard errors of scores",
     "https://github.com/EleutherAI/lm-evaluation-harness",
 )
+MLPERF = Citation("MLPerf Training: time to a target quality", "https://arxiv.org/abs/1910.01500")
 DAPO = Citation("DAPO: an open-source LLM reinforcement learning system at scale", "https://arxiv.org/abs/2503.14476")
 PPO = Citation("Schulman et al. 2017, Proximal policy optimization", "https://arxiv.org/abs/1707.06347")
 MILLER = Citation("Miller 2024, Adding error bars to evals", "https://arxiv.org/abs/2411.00640")

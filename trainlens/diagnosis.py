@@ -202,6 +202,18 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishedScore:
+    """A figure that papers report of their runs, of this one. It changes no verdict."""
+
+    name: str  # "spike score of the loss"
+    value: float
+    unit: str  # "share", "steps", "tokens", "s"
+    metric: str
+    about: str  # how it is counted
+    source: str  # where it is defined, with its address
+
+
+@dataclass(frozen=True, slots=True)
 class RunDiagnosis:
     name: str
     path: str
@@ -218,6 +230,7 @@ class RunDiagnosis:
     accepted: tuple[Accepted, ...] = ()
     schedule: Schedule | None = None  # of the learning rate, None where it is not logged or follows none that is known
     explained: tuple[Explained, ...] = ()  # what detectors saw and did not flag
+    scores: tuple[PublishedScore, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

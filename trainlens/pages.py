@@ -9,6 +9,13 @@ from trainlens import plugins
 from trainlens.errors import SettingsError
 from trainlens.settings import KNOWN, Settings, nearest
 
+# The same for all: `signals.confidence` holds the arithmetic.
+CONFIDENCE = """How sure a finding is, apart from how bad it is: of findings that say 90 % or more, at least nine in ten
+were right on the labelled runs. What just passes its limit says 70 %, at twice the limit 92 %, at four times 98 %; of
+several limits the one that was passed most narrowly counts. A stretch says what share of its points lies beyond the
+bound. A rule of thumb, which has nothing to measure, says 50 to 85 %. What the log itself states is certain and has no
+number."""
+
 SEAMS: tuple[plugins.Seam, ...] = get_args(plugins.Seam)
 
 
@@ -25,7 +32,7 @@ def explain(name: str, settings: Settings) -> str:
         parts = [f"{plain} ({seam[:-1]})", plugins.page(module)]
         if seam == "detectors":
             needs = ", ".join(need.replace("|", " or ") for need in module.NEEDS) or "nothing beyond the run itself"
-            parts += [f"Needs\n\n{needs}", thresholds(plain, module.Options, settings)]
+            parts += [f"Needs\n\n{needs}", f"Confidence\n\n{CONFIDENCE}", thresholds(plain, module.Options, settings)]
         if seam == "reports" and any(one.meaning for one in plugins.thresholds(module.Options)):
             parts.append(options(plain, module.Options, settings))
         if seam == "causes":

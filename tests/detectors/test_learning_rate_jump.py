@@ -101,3 +101,11 @@ def test_schedules_are_recognised(rate: Any, family: str, warmup: int | None) ->
     assert schedule.family == family
     if warmup is not None:
         assert abs(schedule.warmup_steps - warmup) <= 5
+
+
+def test_a_decay_goes_on_where_rows_are_missing() -> None:
+    steps = np.r_[np.arange(1, 700), np.arange(860, 1001)]
+    cosine = 1e-3 * (0.02 + 0.49 * (1 + np.cos(np.pi * steps / 1000)))
+    assert cosine[699] < cosine[698] / 1.5
+    assert findings("learning-rate-jump", {"lr": (steps, cosine)}) == []
+    assert len(findings("learning-rate-jump", {"lr": (steps, np.where(steps >= 860, 5 * cosine, cosine))})) == 1

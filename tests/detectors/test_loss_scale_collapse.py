@@ -78,7 +78,6 @@ def test_needs_points() -> None:
     ],
 )
 def test_a_short_log_from_the_middle_of_a_run(powers: list[int], begins: int, found: int) -> None:
-    steps = np.arange(begins, begins + len(powers))
-    answered = answer("loss-scale-collapse", run_of({"loss_scale": (steps, 2.0 ** np.array(powers))}))
-    assert isinstance(answered, NotEnoughData) if begins == 1 else len(answered or ()) >= found
-    assert len(findings("loss-scale-collapse", run_of({"loss_scale": (steps, 2.0 ** np.array(powers))}))) == found
+    run = run_of({"loss_scale": (np.arange(begins, begins + len(powers)), 2.0 ** np.array(powers))})
+    assert isinstance(answer("loss-scale-collapse", run), NotEnoughData) == (begins == 1)
+    assert len(findings("loss-scale-collapse", run)) == found

@@ -112,3 +112,11 @@ def test_where_it_stands_still_at_the_end() -> None:
     assert found.held_from is not None
     assert abs(found.held_from - 716) <= 10
     assert schedules.identify(np.arange(1, N + 1), COSINE).held_from is None
+
+
+def test_a_schedule_without_a_warmup_that_begins_again() -> None:
+    rate = 1e-3 * (0.1 + 0.45 * (1 + np.cos(np.pi * np.arange(1000) / 1000)))
+    run = run_of({"lr": np.r_[rate[:600], rate[:400]]})
+    attempt = (np.arange(1000) >= 600).astype(np.int16)
+    run = replace(run, series=(replace(run.series[0], attempt=attempt),))
+    assert [one.title for one in findings("schedule", run)] == ["The schedule begins again at step 601"]

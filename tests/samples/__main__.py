@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from tests.samples import policies, writers
+from tests.samples import machines, policies, writers
 from tests.samples.training import Model, Plan, Row, cosine, text, train
 
 ROOT = Path(__file__).resolve().parents[2] / "sample_logs"
@@ -200,6 +200,38 @@ def out_of_memory_in_megatron(folder: Path) -> None:
     except RuntimeError:
         with (folder / "train.log").open("a", encoding="utf-8") as file:
             file.write(traceback.format_exc().replace(str(ROOT.parent) + "/", ""))
+
+
+def gpu_falls_off_the_bus(folder: Path) -> None:
+    """One GPU throttles from step 240 on, the other is nearly full; at step 480 the driver loses one."""
+    machines.training(folder, 600, seed=21, until=480)
+    machines.gpus(folder, 245, seed=21, sick_from=120)
+    machines.fallen_off(folder, 1940)
+
+
+def healthy_gpus(folder: Path) -> None:
+    machines.training(folder, 600, seed=22)
+    machines.gpus(folder, 300, seed=22)
+
+
+def communication_over_a_slow_link(folder: Path) -> None:
+    machines.training(folder, 600, seed=23, communication=0.38)
+
+
+def schedule_begins_again(folder: Path) -> None:
+    machines.large_model(folder, seed=24, resume=600)
+
+
+def no_warmup_of_a_large_model(folder: Path) -> None:
+    machines.large_model(folder, seed=27)
+
+
+def benchmarks_fall_back(folder: Path) -> None:
+    machines.benchmarks(folder, seed=25, falls_from=7)
+
+
+def healthy_benchmarks(folder: Path) -> None:
+    machines.benchmarks(folder, seed=26)
 
 
 STORIES: dict[str, Callable[[Path], None]] = {

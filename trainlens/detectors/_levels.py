@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 
 from trainlens.diagnosis import Cost
 from trainlens.model import Floats, Ints, Run, Series
-from trainlens.signals import episodes
+from trainlens.signals import episodes, share_beyond, surely
+
+__all__ = [
+    "Mask", "Stretch", "at_steps", "common_steps", "cost", "longest", "settled", "share_beyond", "stretches", "surely",
+    "sustained",
+]  # fmt: skip
 
 Mask = NDArray[np.bool_]
 _WORLD = ("world_size", "num_gpus", "n_gpus", "gpus", "num_processes", "ngpu")
@@ -56,18 +61,6 @@ def common_steps(group: Sequence[Series]) -> Ints:
 def at_steps(series: Series, step: Ints) -> Floats:
     """Values at steps that the series has."""
     return series.value[np.searchsorted(series.step, step)]
-
-
-def surely(observed: float, limit: float) -> float:
-    """Confidence from how far a measure lies beyond its limit: 0.5 at the limit, 0.88 at twice, 0.97 at four times."""
-    if not np.isfinite(observed) or limit <= 0:
-        return 0.99
-    return round(min(0.99, max(0.5, 1 - 0.5 * (limit / max(observed, limit)) ** 2)), 2)
-
-
-def share_beyond(beyond: Mask, first: int, last: int) -> float:
-    """Confidence of a stretch: the share of its points that are beyond the bound, at most 0.99."""
-    return round(min(0.99, float(np.mean(beyond[first : last + 1]))), 2)
 
 
 def cost(run: Run, lost: float | None) -> Cost | None:

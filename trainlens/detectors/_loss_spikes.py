@@ -13,6 +13,7 @@ from trainlens.signals import GAUSSIAN, block_means, episodes, mad, rolling_medi
 LEAST = 40  # points
 _BLOCKS = ((1, 0.0), (4, 1.0), (16, 2.5))  # points a block, and how much more than `score` its mean must have
 _BEYOND = 20.0  # times the level: a spike by any scatter
+_BENT = 0.75  # of the scatter that bends tell: a floor, for a high-passed curve scatters a little less
 _ROUGHNESS = 1.08  # a median of 17 points follows its own centre: the residual is this much too small
 
 
@@ -141,7 +142,10 @@ def local_scale(value: Floats, above: Floats, half: int) -> Floats:
     ripple = np.abs(value - rolling_median(value, 8))
     local = GAUSSIAN * _ROUGHNESS * rolling_median(ripple, max(1, min(2 * half, n // 3)))
     floor = max(0.6 * mad(above[n // 2 :]), 1e-9 * (1.0 + float(np.abs(value).max())))
-    return np.maximum(local, floor)
+    # A curve that falls faster than it scatters is its own running median: there only its bends tell the scatter.
+    bends = np.abs(value[1:-1] - 0.5 * (value[:-2] + value[2:])) / 1.5**0.5
+    bent = _BENT * GAUSSIAN * rolling_median(np.pad(bends, 1, "edge"), max(1, min(2 * half, n // 3)))
+    return np.maximum(np.maximum(local, bent), floor)
 
 
 def size_gate(curve: Curve, base: Floats, limits: Limits) -> Floats:

@@ -33,7 +33,7 @@ from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.figures import number
 from trainlens.model import Floats, Ints, Run, Series
 from trainlens.plugins import threshold
-from trainlens.signals import block_medians, block_noise
+from trainlens.signals import block_medians, block_noise, surely
 
 NEEDS = ()
 BLOCKS = 40
@@ -128,7 +128,7 @@ def _drift(series: Series, step: Ints, difference: Floats, reference: Floats, op
         title=f"{series.metric} {share} than the baseline"[:60],
         message=f"{series.metric} is {number(new, unit)} over the last quarter of the common steps where the baseline "
         f"has {number(old, unit)}: {share}, allowed is {number(limit, 'share')}; so since step {int(step[first]):,}.",
-        confidence=0.9,
+        confidence=surely(amount, limit),
         ongoing=True,
         evidence=(
             Evidence(

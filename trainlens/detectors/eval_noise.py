@@ -32,7 +32,7 @@ from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData,
 from trainlens.figures import number
 from trainlens.model import Floats, Run
 from trainlens.plugins import threshold
-from trainlens.signals import GAUSSIAN, theil_sen
+from trainlens.signals import GAUSSIAN, surely, theil_sen
 
 NEEDS = ("role:eval-loss|role:score|role:perplexity",)
 LEAST = 10  # evaluations
@@ -107,7 +107,7 @@ def _told(
         title=f"Evaluations scatter by {number(noise / level, 'share')} of their level",
         message=f"{curve.metric} scatters by ±{number(noise)} from one evaluation to the next, while it gains "
         f"{number(progress)}: neighbours cannot be ranked; {advice}.",
-        confidence=0.8,
+        confidence=surely(noise / level, options.scatter),
         ongoing=True,
         evidence=(
             Evidence("scatter as a share of the level", curve.metric, first, last, noise / level, None, options.scatter,

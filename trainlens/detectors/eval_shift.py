@@ -30,7 +30,7 @@ from trainlens.detectors._loss_context import Curve, add, changes, curve_of, int
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.model import Run
 from trainlens.plugins import threshold
-from trainlens.signals import mad
+from trainlens.signals import mad, surely
 
 NEEDS = ("role:eval-loss|eval/perplexity",)
 LEAST = 10
@@ -97,7 +97,7 @@ def _told(run: Run, curve: Curve, at: int, options: Options) -> Finding:
         title=f"Evaluation shift at {first:,}, {curve.shown(before)} to {curve.shown(after)}",
         message=f"{curve.metric} jumped from {curve.shown(before)} to {curve.shown(after)} between two evaluations "
         f"at step {first:,} and stayed there{why}.",
-        confidence=0.85,
+        confidence=surely((after - before) / max(abs(before), 1e-12), options.size),
         ongoing=True,
         evidence=(
             Evidence(

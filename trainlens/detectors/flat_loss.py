@@ -32,6 +32,7 @@ from trainlens.detectors._loss_context import Curve, curve_of, is_dead, is_evalu
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.model import Run
 from trainlens.plugins import threshold
+from trainlens.signals import surely, surely_below
 
 NEEDS = ("role:loss",)
 LEAST = 60
@@ -78,7 +79,7 @@ def _frozen(run: Run, curve: Curve, options: Options) -> Finding | None:
         title=f"Loss frozen at {curve.shown(value)} from step {first:,}",
         message=f"{curve.metric} is exactly {curve.shown(value)} at {held:,} points from step {first:,} to the end, "
         "while the gradient norm is 0 or no number.",
-        confidence=0.98,
+        confidence=surely(held, options.held),
         ongoing=True,
         evidence=(
             Evidence(
@@ -118,7 +119,7 @@ def _never_learned(run: Run, curve: Curve, options: Options) -> Finding | None:
         title=f"Loss never fell: {curve.shown(start)} to {curve.shown(end)}",
         message=f"{curve.metric} went from {curve.shown(start)} to {curve.shown(end)} in "
         f"{last - first:,} steps{chance}.",
-        confidence=0.85,
+        confidence=surely_below((start - end) / start, options.fall),
         ongoing=True,
         evidence=(
             Evidence(

@@ -53,20 +53,35 @@ class Options:
     points: int = threshold(40, "points needed", source=_RUNS)
 
 
-def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotApplicable | NotEnoughData:
+@dataclass(frozen=True)
+class Rows:
+    """After the first 5 % of the run: which rows were clipped (or what part of their steps), and how that is known."""
+
+    step: Ints
+    clipped: Floats
+    metric: str
+    how: str
+
+
+def clipped_rows(run: Run) -> Rows | NotApplicable:
     flags = next(iter(run.with_role("clipped")), None)
     if flags is not None:
-        step, clipped = settled(flags, 0.05)
-        metric, how = flags.metric, "logged as clipped"
-    else:
-        norms, bound = run.get("grad_norm"), run.fact(*_FACTS)
-        if norms is None or bound is None or not isinstance(bound.value, int | float) or bound.value <= 0:
-            return NotApplicable("neither clipped steps nor a clipping threshold are logged")
-        step, value = settled(norms, 0.05)
-        if len(value) and value.max() <= bound.value * 1.001 and np.mean(value > bound.value * 0.999) > 0.01:
-            return NotApplicable("the logged norms never exceed the threshold: they are measured after clipping")
-        clipped = (value > bound.value).astype(float)
-        metric, how = norms.metric, f"above the threshold of {number(float(bound.value))}"
+        return Rows(*settled(flags, 0.05), flags.metric, "logged as clipped")
+    norms, bound = run.get("grad_norm"), run.fact(*_FACTS)
+    if norms is None or bound is None or not isinstance(bound.value, int | float) or bound.value <= 0:
+        return NotApplicable("neither clipped steps nor a clipping threshold are logged")
+    step, value = settled(norms, 0.05)
+    if len(value) and value.max() <= bound.value * 1.001 and np.mean(value > bound.value * 0.999) > 0.01:
+        return NotApplicable("the logged norms never exceed the threshold: they are measured after clipping")
+    how = f"above the threshold of {number(float(bound.value))}"
+    return Rows(step, (value > bound.value).astype(float), norms.metric, how)
+
+
+def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotApplicable | NotEnoughData:
+    rows = clipped_rows(run)
+    if isinstance(rows, NotApplicable):
+        return rows
+    step, clipped, metric, how = rows.step, rows.clipped, rows.metric, rows.how
     if len(clipped) < options.points:
         return NotEnoughData(f"{len(clipped)} points after the start, {options.points} are needed")
     share = float(np.mean(np.clip(clipped, 0, 1)))

@@ -124,10 +124,10 @@ def _jumps(options: Options, step: Ints, rate: Floats, peak: float) -> tuple[NDA
     rises = (moves > np.log1p(options.rise)) & big & after
     falls = (moves < -np.log(options.fall)) & big & after & (np.arange(n) < n - 3)
     far = np.flatnonzero(rises | falls)
-    sizes = np.pad(np.abs(moves), 3)
-    around = np.median(sizes[far[:, None] + np.array([0, 1, 2, 4, 5, 6])], axis=1)
-    apart = np.diff(step)
-    rows = np.maximum(1, apart[far - 1] / max(1.0, float(np.median(apart))))  # that would have been logged
+    beside = np.pad(moves, 3)[far[:, None] + np.array([0, 1, 2, 4, 5, 6])]
+    around, trend = np.median(np.abs(beside), axis=1), np.median(beside, axis=1)
+    apart = np.diff(step, prepend=step[0]) / max(1.0, float(np.median(np.diff(step)))) if n > 1 else np.ones(n)
+    rows = np.where(moves[far] * trend > 0, np.maximum(1.0, apart[far]), 1.0)  # the way on over rows that are missing
     usual = far[np.abs(moves[far]) <= 3 * around * rows]  # moves like those around them
     rises[usual] = falls[usual] = False
     for at in np.flatnonzero(falls):

@@ -42,6 +42,7 @@ from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.figures import number
 from trainlens.model import Run
 from trainlens.plugins import threshold
+from trainlens.signals import surely
 
 NEEDS = ("role:loss|role:eval-loss|role:perplexity|role:score|role:reward",)
 _TUNED = measured("405 labelled runs, 17 divergences: all found, no false alarm")
@@ -94,7 +95,7 @@ def _told(curve: Curve, rise: Rise, options: Options) -> Finding:
         last_step=max(first, curve.last_step),
         title=f"{name} from step {first:,}",
         message=f"{curve.metric} {verb} from {best} to {end} after step {first:,}{lost}, {fate}.",
-        confidence=0.95 if rise.lost > 0.5 or rise.still else 0.85,
+        confidence=surely(rise.lost, options.lost if curve.positive else options.lost_signed),
         ongoing=True,
         evidence=(
             Evidence(

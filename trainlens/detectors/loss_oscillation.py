@@ -30,7 +30,7 @@ from trainlens.detectors._loss_levels import rise_of
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.model import Floats, Run
 from trainlens.plugins import threshold
-from trainlens.signals import mad
+from trainlens.signals import mad, surely
 
 NEEDS = ("role:loss",)
 LEAST = 150
@@ -138,7 +138,7 @@ def _told(curve: Curve, swing: Swing, options: Options) -> Finding:
         title=f"Loss oscillation every {period:,.0f} steps from {first:,}",
         message=f"{curve.metric} swings by ±{figure(swing.amplitude)} with a period of {period:,.0f} steps "
         f"from step {first:,} on.",
-        confidence=0.8,
+        confidence=min(surely(swing.line, options.line), surely(swing.share, options.share)),
         ongoing=True,
         evidence=(
             Evidence(

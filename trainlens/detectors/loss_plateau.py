@@ -45,6 +45,7 @@ from trainlens.detectors._loss_spikes import Spike, spikes_of
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
 from trainlens.model import Floats, Run, Series
 from trainlens.plugins import threshold
+from trainlens.signals import surely_below
 
 NEEDS = ("role:loss",)
 LEAST = 60
@@ -127,7 +128,7 @@ def _told(run: Run, curve: Curve, value: Floats, flat: Flat, options: Options) -
         title=f"Loss plateau from {first:,} at {curve.shown(finish)}",
         message=f"{curve.metric} went only from {curve.shown(begin)} to {curve.shown(finish)} over the {steps} "
         f"from step {first:,}{why}.",
-        confidence=0.8,
+        confidence=surely_below((begin - finish) / max(abs(begin), 1e-12), options.fall),
         ongoing=flat.lasts and end == len(curve),
         evidence=(
             Evidence(
@@ -201,7 +202,7 @@ def _quarter(run: Run, curve: Curve, value: Floats, options: Options) -> list[Fi
             title=f"Loss flat over the last quarter, {curve.shown(now)}",
             message=f"{curve.metric} went from {curve.shown(level)} to {curve.shown(now)} between the last two "
             "quarters of the run, with no new minimum.",
-            confidence=0.4,
+            confidence=0.5,  # a crude rule: about every second is right on the labelled runs
             ongoing=True,
             evidence=(
                 Evidence(

@@ -41,6 +41,7 @@ from trainlens.detectors._loss_spikes import LEAST
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.model import Run
 from trainlens.plugins import threshold
+from trainlens.signals import surely
 
 NEEDS = ("role:loss",)
 _TUNED = measured("405 labelled runs, 6 shifts and 28 unrecovered spikes")
@@ -91,7 +92,7 @@ def _told(run: Run, curve: Curve, at: int, before: float, after: float, stays: b
         title=f"Loss shift at {first:,}, {curve.shown(before)} to {curve.shown(after)}",
         message=f"{curve.metric} moved from {curve.shown(before)} to {curve.shown(after)} at step {first:,} "
         f"{fate}{why}.",
-        confidence=0.6 if explained else 0.85,
+        confidence=surely((after - before) / max(abs(before), 1e-12), options.size if stays else options.jump),
         ongoing=stays,
         evidence=(
             Evidence(

@@ -10,7 +10,8 @@ Level: running median around each point. Scatter: local, of what a short median 
 score is above `score` and above what a Student-t tail fitted to the *downward* moves allows for a run of this length,
 when the rise is more than `size` of the level, and when it is beyond what this run's own scatter reaches all along.
 Means of 4 and 16 points are tested the same way for slow humps. Neighbouring points make one episode; it has
-recovered once the loss is back within `recovery` of its height. A lone point needs `lone` times the limit. `rule`
+recovered once the loss is back within `recovery` of its height; it is an error while it has not, or where it is
+`severe` and lasts or repeats, for then the run can still be helped. A lone point needs `lone` times the limit. `rule`
 chooses other definitions: `ratio3` (3 times the point before, for losses above 0 only; it misses nearly all spikes of
 language models), `olmo` (7 deviations over 1,000 points), `olmo-core` (6 over 128), `foundry` (twice the mean, 5 in a
 row), `zclip` (2.5 deviations, exponential mean), `hampel` (3 over 21 points; fires often). The OLMo spike score
@@ -31,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trainlens import context
 from trainlens.citations import COMPOSER, HAMPEL, LLM_FOUNDRY, OLMO2, OLMO_CORE, ZCLIP, Citation, measured
 from trainlens.detectors import _loss_rules as rules
 from trainlens.detectors._loss_context import (
@@ -53,6 +55,7 @@ from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData,
 from trainlens.figures import number
 from trainlens.model import Run, Series
 from trainlens.plugins import threshold
+from trainlens.signals import mad, rolling_median, surely
 
 NEEDS = ("role:loss|role:eval-loss|role:perplexity",)
 _RULES = Citation("; ".join(f"{one.text} {one.link}" for one in (OLMO2, OLMO_CORE, LLM_FOUNDRY, ZCLIP, HAMPEL)))
@@ -69,8 +72,16 @@ class Options:
     recovery: float = threshold(
         0.25, "share of the height within which the loss is back", source=COMPOSER, unit="share"
     )
-    severe: float = threshold(0.30, "rise over the level from which a spike is an error", source=_TUNED, unit="share")
+    severe: float = threshold(
+        0.30, "rise over the level from which one that lasts or repeats is an error", source=_TUNED, unit="share"
+    )
+    lasting: float = threshold(
+        0.05, "part of the run from which a spike lasts, and in which three repeat", source=_TUNED, unit="share"
+    )
     minor: float = threshold(0.03, "rise over the level below which it is told as info", source=_TUNED, unit="share")
+
+
+_MANY = 3  # spikes close together announce a divergence
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
@@ -82,8 +93,10 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
         curve = curve_of(one)
         if is_evaluation(one) and len(curve) < LEAST:  # a handful of evaluations: eval-shift and overfitting judge it
             continue
-        for spike in _kept(run, one, curve, options):
-            add(findings, _told(run, curve, spike, options))
+        spikes = _kept(run, one, curve, options)
+        for spike in spikes:
+            near_it = sum(abs(other.first - spike.first) < options.lasting * len(curve) for other in spikes)
+            add(findings, _told(run, curve, spike, near_it, options))
     return findings or too_short([curve_of(one) for one in series], LEAST) or []
 
 
@@ -108,10 +121,13 @@ def _explained(run: Run, curve: Curve, spike: Spike, options: Options) -> bool:
     first, step = int(curve.step[spike.first]), interval(curve.step)
     if near(first, restarts(run), 2 * step, 10 * step):
         return spike.height < options.severe * abs(spike.base)
+    alike = curve.value[context.of(run).logged_alike(curve.step, spike.peak)]
+    if LEAST <= len(alike) < len(curve) and spike.height < options.score * mad(alike - rolling_median(alike, 24)):
+        return True  # the scatter of rows that are logged as often
     return near(first, changes(run), 2 * step, max(10, len(curve) // 50) * step)
 
 
-def _told(run: Run, curve: Curve, spike: Spike, options: Options) -> Finding:
+def _told(run: Run, curve: Curve, spike: Spike, near_it: int, options: Options) -> Finding:
     n = len(curve)
     first, peak, end = (int(curve.step[at]) for at in (spike.first, spike.peak, spike.end(n)))
     top, height = float(curve.value[spike.peak]), spike.height / max(abs(spike.base), 1e-12)
@@ -122,7 +138,9 @@ def _told(run: Run, curve: Curve, spike: Spike, options: Options) -> Finding:
         outcome = f"recovered in {count(max(1, lasted), 'step')}"
         fate = f"and was back to within {number(options.recovery, 'share')} of its height by step {end:,}"
     minor = height < options.minor and spike.back is not None
-    severity: Severity = "error" if spike.back is None or height > options.severe else "info" if minor else "warning"
+    lasting = spike.end(n) - spike.first > options.lasting * n or near_it >= _MANY
+    grave = spike.back is None or (height > options.severe and lasting)
+    severity: Severity = "error" if grave else "info" if minor else "warning"
     at_restart = near(first, restarts(run), 2 * interval(curve.step), 10 * interval(curve.step))
     where = f"step {peak:,}" + (", right after a restart," if at_restart else "")
     return Finding(
@@ -133,7 +151,7 @@ def _told(run: Run, curve: Curve, spike: Spike, options: Options) -> Finding:
         last_step=end,
         title=f"Loss spike at {first:,}, {outcome}",
         message=f"{curve.metric} rose from {curve.shown(spike.base)} to {curve.shown(top)} at {where} {fate}.",
-        confidence=min(0.99, 0.5 + 0.05 * spike.score),
+        confidence=surely(spike.score, options.score),
         ongoing=spike.back is None,
         evidence=_evidence(curve, spike, options, first, end),
     )

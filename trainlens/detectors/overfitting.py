@@ -38,7 +38,7 @@ from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData,
 from trainlens.figures import number
 from trainlens.model import Run
 from trainlens.plugins import threshold
-from trainlens.signals import block_noise, kendall, rolling_median
+from trainlens.signals import block_noise, kendall, rolling_median, surely
 
 NEEDS = ("role:loss",)
 _TUNED = measured("405 labelled runs, 12 overfittings, 105 with evaluations")
@@ -144,7 +144,7 @@ def _told(
         title=f"Overfitting since {first:,}, held-out loss up {number(round(end / level - 1, 3), 'share')}",
         message=f"{name} rose from its best {show(level)} at step {first:,} to {show(end)} at {last:,}, "
         f"while train/loss went from {show(train[0])} to {show(train[1])}.",
-        confidence=min(0.99, 0.6 + 0.4 * max(tau, 0.0)),
+        confidence=surely(max(tau, options.steadiness), options.steadiness),
         ongoing=True,
         evidence=(
             Evidence(

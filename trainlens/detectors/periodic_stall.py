@@ -30,6 +30,7 @@ from trainlens.diagnosis import Evidence, Explained, Finding, NotApplicable, Not
 from trainlens.figures import number, seconds
 from trainlens.model import Run
 from trainlens.plugins import threshold
+from trainlens.signals import surely
 
 NEEDS = ()
 _RUNS = measured("405 labelled runs, 130 of them healthy: all of 11 periodic stalls found, none in a healthy run")
@@ -74,7 +75,7 @@ def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotApp
             title=f"A stall every {found.period:,} steps: {number(found.share, 'share')} of all time",
             message=f"{pace.name} is {number(usual, 's')}, but {number(each, 's')} more every {found.period:,} steps, "
             f"{len(found.at)} times from step {first:,} to {last:,}: {seconds(lost)} in all.",
-            confidence=0.95,
+            confidence=min(surely(len(found.at), options.count), surely(each / max(usual, 1e-12), options.factor - 1)),
             ongoing=last + found.period > int(pace.step[-1]),
             cost=cost(run, lost),
             evidence=(

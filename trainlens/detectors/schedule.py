@@ -31,7 +31,7 @@ from trainlens.citations import DEEPSEEK_LLM, JUDGEMENT, TISSUE, measured
 from trainlens.detectors import _learning_rate, _setup
 from trainlens.diagnosis import Evidence, Finding, NotEnoughData, Schedule, Severity
 from trainlens.figures import number
-from trainlens.model import Run, Series
+from trainlens.model import Floats, Run, Series
 from trainlens.plugins import threshold
 
 NEEDS = ("lr",)
@@ -88,10 +88,13 @@ def _begun_again(series: Series) -> list[Finding]:
     attempt = series.attempt[series.finite]
     peak = _learning_rate.peak_of(rate)
     for at in np.flatnonzero(np.diff(attempt)) + 1:
-        rows = min(20, int(at), len(rate) - int(at))
-        again, first, due = rate[at : at + rows], rate[:rows], float(rate[at - 1])
-        far = abs(due - float(again[0])) > 0.1 * peak and step[at] > step[rows - 1]
-        if rows >= 5 and far and np.ptp(first) > 0.02 * peak and np.allclose(again, first, rtol=0.02, atol=0.01 * peak):
+        due = float(rate[at - 1])
+        most = min(int(at), len(rate) - int(at))
+        if abs(due - float(rate[at])) <= 0.1 * peak:
+            continue
+        if any(
+            _same_beginning(rate, int(at), rows, peak) and step[at] > step[rows - 1] for rows in (min(20, most), most)
+        ):
             begin = int(step[at])
             return [
                 _finding(
@@ -101,13 +104,19 @@ def _begun_again(series: Series) -> list[Finding]:
                     int(step[-1]),
                     f"The schedule begins again at step {begin:,}",
                     f"after the restart at step {begin:,} {series.metric} follows the first steps of the run again, "
-                    f"{number(float(again[0]))} where {number(due)} was due.",
-                    Evidence("rate after the restart", series.metric, begin, begin, float(again[0]), due),
+                    f"{number(float(rate[at]))} where {number(due)} was due.",
+                    Evidence("rate after the restart", series.metric, begin, begin, float(rate[at]), due),
                     "Save and load the scheduler's state with the checkpoint",
                     0.95,
                 )
             ]
     return []
+
+
+def _same_beginning(rate: Floats, at: int, rows: int, peak: float) -> bool:
+    """Whether `rows` rates from `at` on are those that the run began with; flat ones tell nothing."""
+    again, first = rate[at : at + rows], rate[:rows]
+    return rows >= 5 and bool(np.ptp(first) > 0.02 * peak and np.allclose(again, first, rtol=0.02, atol=0.01 * peak))
 
 
 def _spent(series: Series, named: Schedule, options: Options) -> list[Finding]:

@@ -48,7 +48,7 @@ class Options:
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotEnoughData:
-    step, every = _skips(run)
+    step, every = skips_of(run)
     n = len(step)
     if n < 2:
         return NotEnoughData(f"{counted(n, 'row')}, {options.points} are needed")
@@ -112,7 +112,7 @@ def _usual(step: Ints, skips: Floats, found: list[Finding], begin: int) -> list[
     return [Explained("skipped-steps", what, int(step[at[0]]), int(step[at[-1]]), "skipped_steps")]
 
 
-def _skips(run: Run) -> tuple[Ints, Floats]:
+def skips_of(run: Run) -> tuple[Ints, Floats]:
     """Steps of the rows and how many steps were skipped since the row before."""
     series = next(iter(run.with_role("skipped")), None)
     if series is not None:

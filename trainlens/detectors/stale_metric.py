@@ -29,7 +29,7 @@ from trainlens.detectors._loss_context import figure, interval, is_dead, judged
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.model import Role, Run, Series
 from trainlens.plugins import threshold
-from trainlens.signals import held_level
+from trainlens.signals import held_level, surely
 
 NEEDS = ("role:loss|role:eval-loss|role:grad-norm|role:score|role:perplexity",)
 _PER_STEP: tuple[Role, ...] = ("loss", "grad-norm", "learning-rate", "step-time", "throughput")
@@ -128,7 +128,7 @@ def _repeated(run: Run, series: Series, options: Options) -> Finding | None:
         title=f"{series.metric[:20]} repeats {figure(repeated)} from {begin:,}",
         message=f"{series.metric} is exactly {figure(repeated)} at {number:,} points in a row, "
         f"steps {begin:,} to {end:,}: it was not measured anew.",
-        confidence=0.9,
+        confidence=surely(number, options.repeats),
         ongoing=last == len(value) - 1,
         evidence=(
             Evidence(

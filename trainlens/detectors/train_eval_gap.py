@@ -33,6 +33,7 @@ from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.figures import number
 from trainlens.model import Floats, Run
 from trainlens.plugins import threshold
+from trainlens.signals import surely
 
 NEEDS = ("role:loss", "role:eval-loss")
 
@@ -90,7 +91,7 @@ def _told(
         last_step=last,
         title=title,
         message=message,
-        confidence=0.7,
+        confidence=surely(observed, limit),
         ongoing=True,
         evidence=(
             Evidence(

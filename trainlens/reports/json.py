@@ -92,6 +92,7 @@ def _run(run: RunDiagnosis) -> dict[str, Any]:
         "accepted": [{"reason": one.reason, "finding": finding_as_told(one.finding)} for one in run.accepted],
         "schedule": run.schedule,
         "explained": run.explained,
+        "scores": run.scores,
     }
 
 

@@ -15,11 +15,13 @@ from trainlens.diagnosis import Diagnosis, Finding, RunDiagnosis
 from trainlens.figures import NBSP
 from trainlens.reports import _gate
 from trainlens.reports import _words as words
+from trainlens.reports._scores import scores_line
 from trainlens.reports._sparkline import sparkline
 
 SUFFIX = ".md"
 WIDTH = 72  # columns of the chart: what a comment shows without scrolling
 MOST = 40  # runs told in full
+_EXPLAINED = 40  # lines
 LONGEST = 60_000  # characters; GitHub refuses a comment of more than 65,536
 _ICON = {"error": "×", "warning": "▲", "info": "i"}
 _STATE = {"error": "×", "warning": "▲", "healthy": "✓", "not-judged": "−"}
@@ -90,6 +92,11 @@ def _run(run: RunDiagnosis, *, alone: bool) -> Iterator[str]:
         yield _card(card)
     if accepted := words.accepted_line(run):
         yield f"**Accepted** {_escaped(accepted)}"
+    if run.explained:
+        told = "\n".join(f"- {_escaped(one.message)} ({_code(one.detector)})" for one in run.explained[:_EXPLAINED])
+        yield f"<details><summary>Explained, not flagged</summary>\n\n{told}\n\n</details>"
+    if scores := scores_line(run):
+        yield f"<details><summary>Published scores</summary>\n\n{_escaped(scores)}\n\n</details>"
     if left := words.not_judged_line(run):
         yield f"<details><summary>Not judged</summary>\n\n{_escaped(left)}\n\n</details>"
 

@@ -14,6 +14,7 @@ from typing import Literal
 from trainlens.diagnosis import Diagnosis, Evidence, Finding, RunDiagnosis, Verdict
 from trainlens.model import Note, SourceReport
 from trainlens.reports import _words as words
+from trainlens.reports._scores import scores_line
 from trainlens.reports._sparkline import Sparkline, close_up, sparkline
 from trainlens.reports._terminal_rows import LABEL, NARROWEST, Row
 
@@ -101,6 +102,7 @@ def _run(run: RunDiagnosis, diagnosis: Diagnosis, options: Options, detail: Deta
         ("Result", words.result_line(run)),
         ("Schedule", words.schedule_line(run)),
         ("Cost", words.cost_line(run)),
+        ("Scores", scores_line(run) if options.verbose else None),
     ):
         if text:
             yield Row(f"  {name}", text, "bold")

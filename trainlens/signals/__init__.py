@@ -4,6 +4,7 @@ numpy only, no state, nothing is changed in place; every function is O(n) or O(n
 docstring says otherwise: take NaN and infinities out first (`Series.finite`).
 """
 
+from trainlens.signals.confidence import share_beyond, surely, surely_below
 from trainlens.signals.rolling import (
     EXACT_POINTS,
     GAUSSIAN,
@@ -45,6 +46,9 @@ __all__ = [
     "kendall",
     "mad",
     "rolling_median",
+    "share_beyond",
+    "surely",
+    "surely_below",
     "t_quantile",
     "tail_threshold",
     "theil_sen",

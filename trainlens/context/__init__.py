@@ -2,17 +2,19 @@
 
 Restarts, changes of batch size, sequence length and logging interval, epochs, evaluations, checkpoints, steps of the
 learning rate and its schedule. A move of a curve that one of them explains is told as explained, not flagged.
+`judged` gives the run as the detectors see it: measurements, whatever way they were written (`readings`).
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trainlens.diagnosis import Schedule
+from trainlens.context.readings import readings
+from trainlens.diagnosis import Explained, Schedule
 from trainlens.model import Floats, Ints, Run, Series
 from trainlens.signals import rolling_median
 from trainlens.signals.schedules import identify
@@ -62,6 +64,13 @@ class Context:
                     nearest = mark, kind
         return f"{_AT[nearest[1]]} at {nearest[0]:,}" if nearest else ""
 
+    def logged_alike(self, step: Ints, at: int) -> slice:
+        """The rows that were logged as often as row `at`: means of ten steps scatter less than single ones."""
+        marks = self.at("logging interval")
+        after = int(np.searchsorted(marks, step[at], side="right"))
+        begin = int(np.searchsorted(step, marks[after - 1])) if after else 0
+        return slice(begin, int(np.searchsorted(step, marks[after])) if after < len(marks) else len(step))
+
     def common(self, steps: Ints, slack: float, kinds: Iterable[str] = tuple(_ONE), share: float = 0.8) -> str:
         """ "checkpoints": the kind whose marks are within `slack` of most of the steps, not of the run."""
         for kind in kinds:
@@ -75,6 +84,20 @@ class Context:
             if np.mean(apart <= slack) >= share and usual > 4 * slack:
                 return _ONE[kind]
         return ""
+
+
+def judged(run: Run) -> tuple[Run, list[Explained]]:
+    """The run as it can be judged, and what in its values is no measurement; the run itself where all of it is."""
+    starts = np.array(sorted({*_epochs(run.get("epoch")), *(one.first_step for one in run.attempts[1:])}), np.int64)
+    series, away = list(run.series), list[Explained]()
+    for at, one in enumerate(run.series):
+        for reading in readings(one, starts):
+            series[at] = reading.series
+            first, last = int(reading.steps.min(initial=0)), int(reading.steps.max(initial=0))
+            away.append(Explained("stale-metric", f"{one.metric} {reading.told}", first, last, one.metric))
+    baseline = judged(run.baseline)[0] if run.baseline is not None else None
+    changed = away or baseline is not run.baseline
+    return (replace(run, series=tuple(series), baseline=baseline) if changed else run), away
 
 
 _KNOWN: dict[int, Context] = {}
