@@ -336,6 +336,13 @@ def test_foreign_logs_in_one_directory_are_runs_of_their_own() -> None:
     assert [run.name for run in runs(*files, form="csv")] == ["run/baseline", "run/wide"]
 
 
+@pytest.mark.parametrize("schedule", [[1e-3] * 50, np.linspace(1e-3, 0, 50).tolist()], ids=["constant", "falling"])
+def test_runs_of_one_schedule_are_no_copies(schedule: list[float]) -> None:
+    lr = points(range(50), schedule, tag="zz/lr")
+    files = [(f"{name}.csv", [points(range(50), falling(50, first)), lr]) for name, first in (("a", 5.0), ("b", 9.0))]
+    assert [(run.name, len(loss(run))) for run in runs(*files, form="csv")] == [("run/a", 50), ("run/b", 50)]
+
+
 def test_a_source_may_hold_several_runs() -> None:
     found = one_source = runs(
         ("x.csv", [points([0, 1], [1, 2], run="a"), points([0], [3], run="b"), Fact("lr", 1.0), Fact("bs", 2, run="b")])
