@@ -180,6 +180,8 @@ def _relation(before: File, file: File) -> Relation:
     events = before.format == file.format and file.format in _EVENT_FILES
     if _at_once(before, file):
         return "beside" if events else "foreign"
+    if not events and a.min() == b.min() < a.max() == b.max():  # from the same step to the same: another seed
+        return "foreign"
     alike = events or _stem(before.name) == _stem(file.name)
     return "later" if alike or high - low < 0.5 * shorter else "foreign"
 
