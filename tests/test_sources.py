@@ -82,7 +82,20 @@ def test_too_many_files_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(finding, "MAX_FILES", 2)
     found = find(lay(tmp_path, "1", "2", "3"))
     assert len(found.sources) == 2
-    assert "first 2 files" in found.unread[0].reason
+    assert "of 3 files only 2" in found.unread[0].reason
+
+
+def test_logs_are_not_lost_among_the_files_of_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "MAX_FILES", 20)
+    data = [
+        f"data{folder}/sample_{number}.{kind}" for folder in range(3) for number in range(9) for kind in ("npy", "json")
+    ]
+    logs = {"train.log", "zz/sub/log.csv", "zz/metrics.jsonl", "data2/events.out.tfevents.1.host"}
+    found = find(lay(tmp_path, *data, *logs))
+    assert len(found.sources) == 20
+    assert logs <= {source.name for source in found.sources}
+    monkeypatch.setattr(finding, "MOST_LISTED", 30)
+    assert "more than 30 files" in find(tmp_path).unread[0].reason
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -176,6 +189,28 @@ LAYOUTS = {
             ],
         },
     ),
+    "a directory for each rank": (
+        ["rank_0/x.log", "rank_1/x.log", "rank_10/tb/y.tb"],
+        {"": [("rank_0/x.log", ""), ("rank_1/x.log", ""), ("rank_10/tb/y.tb", "")]},
+    ),
+    "ranks of two runs": (
+        [f"{run}/global_rank{rank}/x.log" for run in "ab" for rank in (0, 8)],
+        {run: [(f"{run}/global_rank{rank}/x.log", "") for rank in (0, 8)] for run in "ab"},
+    ),
+    "ranks of an adapter that were tried": (
+        ["rank_4/x.log", "rank_8/x.log"],
+        {"rank_4": [("rank_4/x.log", "")], "rank_8": [("rank_8/x.log", "")]},
+    ),
+    "one rank that was kept": (["rank_0/x.log"], {"rank_0": [("rank_0/x.log", "")]}),
+    "attempts of torchrun": (
+        [f"job/attempt_{attempt}/{rank}/stdout.log" for attempt in (0, 1) for rank in (0, 1)],
+        {"job": [(f"job/attempt_{attempt}/{rank}/stdout.log", "") for attempt in (0, 1) for rank in (0, 1)]},
+    ),
+    "attempts with a log each": (
+        ["attempt_0/x.log", "attempt_1/x.log"],
+        {"attempt_0": [("attempt_0/x.log", "")], "attempt_1": [("attempt_1/x.log", "")]},
+    ),
+    "runs that bear numbers": (["0/x.log", "1/x.log"], {"0": [("0/x.log", "")], "1": [("1/x.log", "")]}),
     "SwanLab's curves": (
         ["swanlog/run-20250605_144317-a/logs/1/1000.log", "swanlog/run-20250605_144317-a/logs/2/1000.log"],
         {

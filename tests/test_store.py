@@ -336,6 +336,28 @@ def test_foreign_logs_in_one_directory_are_runs_of_their_own() -> None:
     assert [run.name for run in runs(*files, form="csv")] == ["run/baseline", "run/wide"]
 
 
+@pytest.mark.parametrize("schedule", [[1e-3] * 50, np.linspace(1e-3, 0, 50).tolist()], ids=["constant", "falling"])
+def test_runs_of_one_schedule_are_no_copies(schedule: list[float]) -> None:
+    lr = points(range(50), schedule, tag="zz/lr")
+    files = [(f"{name}.csv", [points(range(50), falling(50, first)), lr]) for name, first in (("a", 5.0), ("b", 9.0))]
+    assert [(run.name, len(loss(run))) for run in runs(*files, form="csv")] == [("run/a", 50), ("run/b", 50)]
+
+
+def test_runs_of_several_seeds_do_not_replace_each_other() -> None:
+    files = [(f"seed_{seed}.csv", [points(range(50), falling(50, 5.0 + seed))]) for seed in (1, 2, 3)]
+    found = runs(*files, form="csv")
+    assert [(run.name, len(loss(run)), run.events) for run in found] == [
+        (f"run/seed_{seed}", 50, ()) for seed in (1, 2, 3)
+    ]
+
+
+def test_a_job_that_began_again_and_came_further_is_one_run() -> None:
+    files = [(f"slurm-{job}.out", [points(range(last), [1.0 * job] * last)]) for job, last in ((7, 30), (8, 50))]
+    (run,) = runs(*files, form="key-value-text")
+    assert loss(run).raw.tolist() == [8.0] * 50
+    assert [(one.first_step, one.last_step) for one in run.attempts] == [(0, 29), (0, 49)]
+
+
 def test_a_source_may_hold_several_runs() -> None:
     found = one_source = runs(
         ("x.csv", [points([0, 1], [1, 2], run="a"), points([0], [3], run="b"), Fact("lr", 1.0), Fact("bs", 2, run="b")])

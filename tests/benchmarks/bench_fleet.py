@@ -5,6 +5,7 @@
 Two directories are made: a fleet of long runs, one file each, and as many tiny files of 100 points. Every record's
 checksums are verified. `choosing` is the search for files and the choice of their parsers; `reading` ends with runs
 whose curves are canonical, ordered and stitched. Nothing is cached. `parsing` is the parser's share, measured apart.
+Last comes a whole `trainlens analyze` of the directory, told in the terminal.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def main() -> None:
 
 def _measure(folder: Path, files: int, points: int) -> None:
     from tests.benchmarks import inputs_events
+    from tests.benchmarks.bench_analyze import TRAINLENS, cost
 
     for number in range(files):
         path = folder / f"run_{number:04d}" / f"events.out.tfevents.{1_750_000_000 + number}.host"
@@ -48,6 +50,8 @@ def _measure(folder: Path, files: int, points: int) -> None:
     each = 1e3 * total / files
     print(f"  {total:.2f} CPU s in all, {each:.2f} ms a file: choosing {found['choosing']:.2f}, ", end="")
     print(f"reading {found['reading']:.2f} (parsing alone {found['parsing']:.2f}); {found['mib']:.0f} MiB at the peak")
+    seconds, memory = cost([*TRAINLENS, "analyze", str(folder), "--no-cache", "--format", "terminal"], folder)
+    print(f"  {seconds:.2f} CPU s for a whole analysis, {memory:.0f} MiB at the peak")
 
 
 # ---- in the process of one reading ---------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,8 @@ from trainlens.sources import archives
 from trainlens.sources.holding import Stretch, spooled
 from trainlens.sources.source import BLOCK, Source
 
-MAX_FILES = 20_000
+MAX_FILES = 20_000  # that are opened
+MOST_LISTED = 200_000  # files, before it is left open what else there is
 ARCHIVE_MET = 256 << 20  # bytes of an archive that is opened where it is met; a larger one must be named
 
 STDIN = "-"
@@ -31,6 +33,7 @@ _OF_TRACKERS = re.compile(
 )
 _REMOTE = re.compile(r"^(s3|gs|gcs|hf|https?|abfss?|az|hdfs|ssh|sftp|memory):/{1,2}(?=[^/])", re.I)
 _USER = re.compile(r"(?<=://)[^/@\s]*@")
+_DIGITS = re.compile(r"\d+")
 _QUERY = re.compile(r"(?<=\S)[?#]\S*")
 
 
@@ -157,11 +160,32 @@ def _walk(root: Path) -> tuple[list[Source], list[SourceReport]]:
                     found, report = _taken(entry, path, inner, root)
                     sources += found
                     unread += report
-            if len(sources) > MAX_FILES:
-                reason = f"only the first {MAX_FILES:,} files are read: name a directory further down"
-                return sources[:MAX_FILES], [*unread, _unlooked(root, root, reason)]
+            if len(sources) > MOST_LISTED:
+                reason = (
+                    f"it holds more than {MOST_LISTED:,} files, not all were looked for: name a directory further down"
+                )
+                return _fewest_alike(sources), [*unread, _unlooked(root, root, reason)]
         level = [(path, inner) for _, path, inner in sorted(below)]
-    return sources, unread
+    if len(sources) > MAX_FILES:
+        reason = f"of {len(sources):,} files only {MAX_FILES:,} are read: name a directory further down"
+        unread.append(_unlooked(root, root, reason))
+    return _fewest_alike(sources), unread
+
+
+def _fewest_alike(sources: list[Source]) -> list[Source]:
+    """At most MAX_FILES, those first that few are like: a run writes few logs, a data set has many files of a kind."""
+    if len(sources) <= MAX_FILES:
+        return sources
+    kinds = [_kind(source) for source in sources]
+    often = Counter(kinds)
+    order = sorted(range(len(sources)), key=lambda at: often[kinds[at]])
+    return [sources[at] for at in order[:MAX_FILES]]
+
+
+def _kind(source: Source) -> tuple[str, str]:
+    """The directory whatever its numbers, and how the name ends."""
+    directory, _, name = source.name.rpartition("/")
+    return _DIGITS.sub("#", directory), name.rpartition(".")[2]
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:

@@ -49,6 +49,11 @@ _OF_MACHINES = re.compile(
 _TRACKED = re.compile(r"run-\d{8}_\d{6}-")  # SwanLab: below "logs" a directory for each curve
 _WANDB = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-([\w.-]+)$")
 _SNAPSHOT = re.compile(r"(?:.*__)?(checkpoint|ckpt|step|global_step)[-_]?\d+$", re.I)
+# A directory for each rank; below those of the attempts of torchrun, https://docs.pytorch.org/docs/stable/elastic/run.html,
+# the bare numbers. Numbers without a 0 among them may be ranks of an adapter that were tried.
+_RANK = re.compile(r"((?:global_?)?rank[._-]?)(\d{1,6})$", re.I)
+_ATTEMPT = re.compile(r"(attempt_)(\d+)$")
+_NUMBER = re.compile(r"()(\d{1,6})$")
 _TIME = re.compile(r"\d{9,11}(\.\d+)?$")  # SummaryWriter.add_hparams
 _ADDRESS = re.compile(r"^(\w{2,}):/(?=[^/])")  # a path knows no double slash
 _MLFLOW = re.compile(r"[0-9a-f]{32}$")
@@ -149,6 +154,8 @@ class _Tree:
         if _SNAPSHOT.match(name) or self._below[directory] <= _NO_LOGS:
             return ""
         above, own = directory[:-1], self._below[directory]
+        if self._is_of_a_process(directory):
+            return ""
         if own <= MACHINES and (self._own.get(above, set()) - MACHINES or _OF_MACHINES.match(name)):
             return ""
         beside = [other for other in self._children[above] - {above, directory} if self._below[other] & own]
@@ -165,3 +172,13 @@ class _Tree:
         if above and above[-1].lower() == "runs" and not beside:
             return ""
         return "" if (_NEUTRAL.match(name) or _NUMBERED.match(name)) and not beside else None
+
+    def _is_of_a_process(self, directory: Directory) -> bool:
+        """Whether it holds what one rank of a run wrote, or all ranks at one of its attempts."""
+        above = directory[:-1]
+        if _ATTEMPT.match(directory[-1]):
+            names = [other[-1] for other in self._children[directory] - {directory}]
+            return "0" in names and all(map(_NUMBER.match, names))
+        shape = _NUMBER if above and _ATTEMPT.match(above[-1]) else _RANK
+        numbers = {int(found[2]) for other in self._children[above] - {above} if (found := shape.match(other[-1]))}
+        return shape.match(directory[-1]) is not None and 0 in numbers and len(numbers) > 1

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trainlens.model import NO_RANK, Floats, Ints
 from trainlens.store import machines
-from trainlens.store.named import told_by_names
+from trainlens.store.named import by_age, natural, told_by_names
 from trainlens.store.stitch import Column
 
 Key = tuple[str, int]  # tag without its rank, rank
@@ -93,12 +93,12 @@ def _of_machines(watching: Sequence[File], spans: Mapping[int, tuple[float, floa
         else:
             file.group = file.same_as.group
     for group in {file.group for file in primary}:
-        own = sorted((file for file in primary if file.group == group), key=lambda file: _natural(file.name))
+        own = sorted((file for file in primary if file.group == group), key=lambda file: natural(file.name))
         order = machines.nodes(own)
         for node in order:
             node += [file for file in watching if any(file.same_as is other for other in node)]
         machines.number_ranks(order)
-    return sorted(watching, key=lambda file: ((file.times() or (np.inf, 0.0))[0], _natural(file.name)))
+    return sorted(watching, key=lambda file: ((file.times() or (np.inf, 0.0))[0], natural(file.name)))
 
 
 def _sessions(files: Sequence[File]) -> list[File]:
@@ -139,7 +139,10 @@ def _place(file: File, placed: Sequence[File]) -> None:
 
 
 def _in_order(files: Sequence[File]) -> list[File]:
-    """By steps where files that share a quantity never overlap (clocks of hosts differ), else by time, else by name."""
+    """By steps where files that share a quantity never overlap (clocks of hosts differ), else by time, else by name.
+
+    Names of a rotated log count backwards, if the steps allow it: "train.log.2" is older than "train.log.1".
+    """
     by_step = sorted(files, key=lambda file: (_reach(file)[0], file.index))
     if all(
         _reach(later)[0] > _reach(file)[1]
@@ -149,12 +152,15 @@ def _in_order(files: Sequence[File]) -> list[File]:
     ):
         return by_step
     if all(file.times() for file in files):
-        return sorted(files, key=lambda file: ((file.times() or (0.0, 0.0))[0], _natural(file.name)))
-    return sorted(files, key=lambda file: _natural(file.name))
+        return sorted(files, key=lambda file: ((file.times() or (0.0, 0.0))[0], natural(file.name)))
+    by_name = sorted(files, key=lambda file: natural(file.name))
+    oldest_first = by_age(by_name)
+    return by_name if _rises(by_name) and not _rises(oldest_first) else oldest_first
 
 
-def _natural(name: str) -> tuple[tuple[int, str], ...]:
-    return tuple((int(part or -1), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
+def _rises(files: Sequence[File]) -> bool:
+    begins = [_reach(file)[0] for file in files]
+    return begins == sorted(begins)
 
 
 def _reach(file: File) -> tuple[int, int]:
@@ -174,6 +180,8 @@ def _relation(before: File, file: File) -> Relation:
     events = before.format == file.format and file.format in _EVENT_FILES
     if _at_once(before, file):
         return "beside" if events else "foreign"
+    if not events and a.min() == b.min() < a.max() == b.max():  # from the same step to the same: another seed
+        return "foreign"
     alike = events or _stem(before.name) == _stem(file.name)
     return "later" if alike or high - low < 0.5 * shorter else "foreign"
 
@@ -193,23 +201,33 @@ def _at_once(one: File, other: File) -> bool:
 def _tells_the_same(file: File, other: File) -> bool:
     """Whether `other` repeats `file`: equal values at their common steps, or another format over the same steps."""
     key = shared(file, other)
-    if key is None:
+    if key is None or not _repeats(file.columns[key], other.columns[key], file.format != other.format):
         return False
-    one, two = file.columns[key], other.columns[key]
+    # Two runs of one schedule have the same learning rate: a copy has the same of everything.
+    keys = file.columns.keys() & other.columns.keys() if file.format == other.format else ()
+    return all(_equal(file.columns[one], other.columns[one]) for one in keys)
+
+
+def _repeats(one: Column, two: Column, elsewhere: bool) -> bool:
+    """Whether `two` goes over the same steps, at the same times, as `one`. `elsewhere`: in another format."""
     if one.step is None or two.step is None:
         return len(one.value) == len(two.value) and np.array_equal(one.value, two.value, equal_nan=True)
     steps, a, b = common(one, two)
     whole = len(np.unique(two.step))
-    if file.format != other.format:  # a console may print ten times as often as a tracker logs
+    if elsewhere:  # a console may print ten times as often as a tracker logs
         whole = min(whole, len(np.unique(one.step)))
     if len(steps) < max(2, 0.5 * whole):
         return False
     if one.time is not None and two.time is not None:
         apart = np.abs(one.time[a] - two.time[b])
-        if np.nanmedian(apart) > 60.0 if np.isfinite(apart).any() else False:
-            return False
+        return not (np.isfinite(apart).any() and bool(np.nanmedian(apart) > 60.0))
+    return True
+
+
+def _equal(one: Column, two: Column) -> bool:
+    _, a, b = common(one, two)
     equal = np.isclose(one.value[a], two.value[b], rtol=1e-6, atol=0.0, equal_nan=True)
-    return bool(equal.mean() > 0.98) or file.format != other.format
+    return not len(equal) or bool(equal.mean() > 0.98)
 
 
 def common(one: Column, two: Column) -> tuple[Ints, Ints, Ints]:
