@@ -19,7 +19,7 @@ SAMPLES = sorted(path.parent for path in (Path(__file__).parents[2] / "sample_lo
 WAYS = ((1280, "light"), (900, "dark"), (390, "light"))
 
 # Texts on a plot as boxes in pixels: left, top, right, bottom, text.
-LABELS = """() => Bokeh.documents[0].roots().map(plot => {
+LABELS = """() => Bokeh.documents[0].roots()[0].tags.map(plot => {
   const pen = document.createElement("canvas").getContext("2d"), {start, end} = plot.x_range;
   return plot.center.filter(one => one.text !== undefined && one.visible).map(one => {
     pen.font = `${one.text_font_style} ${one.text_font_size} ${one.text_font}`;
@@ -48,8 +48,8 @@ BOLD = """() => {
   walk(document.body);
   return texts;
 }"""
-SHOWN = "() => Bokeh.documents[0].roots().flatMap(one => one.renderers).filter(one => one.visible).length"
-RANGES = "() => Bokeh.documents[0].roots().map(one => [one.x_range.start, one.x_range.end])"
+SHOWN = "() => Bokeh.documents[0].roots()[0].tags.flatMap(one => one.renderers).filter(one => one.visible).length"
+RANGES = "() => Bokeh.documents[0].roots()[0].tags.map(one => [one.x_range.start, one.x_range.end])"
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +188,7 @@ def test_a_click_on_a_band_and_a_number_in_the_caption_lead_to_the_finding(brows
         place = seen.do("""() => {
           const figure = document.querySelector("figure#curve-train-loss"), box = figure.querySelector(".bk");
           const roots = JSON.parse(document.getElementById("charts").textContent).roots;
-          const plot = Bokeh.documents[0].roots().find(one => roots[one.id] === box.id), {start, end} = plot.x_range;
+          const plot = Bokeh.documents[0].roots()[0].tags.find(one => roots[one.id] === box.id), {start, end} = plot.x_range;
           box.scrollIntoView({block: "center"});
           const mark = plot.center.find(one => /^(band|thin)/.test(one.name));
           const frame = Bokeh.index.get_one_by_id(plot.id).frame;
@@ -201,7 +201,7 @@ def test_a_click_on_a_band_and_a_number_in_the_caption_lead_to_the_finding(brows
 
 
 def test_controls_change_axis_scale_and_smoothing_and_back(browser: Any, faulty: Path) -> None:
-    scales = "() => Bokeh.documents[0].roots().map(one => one.y_scale.type)"
+    scales = "() => Bokeh.documents[0].roots()[0].tags.map(one => one.y_scale.type)"
     with opened(browser, faulty) as seen:
         seen.drawn()
         whole, own = seen.do(RANGES), seen.do(scales)
