@@ -235,11 +235,11 @@
 
   // ---- drawing: the charts in and near the window first, the others one by one while nothing else is to be done ----
 
-  let models = [], plots = [], axes = {};
+  let models = [], plots = [], axes = {}, elements = {};
   const charts = document.getElementById("charts");
   const rest = () => new Promise(go => window.requestIdleCallback ? requestIdleCallback(go) : setTimeout(go, 30));
   const turn = () => new Promise(go => { const {port1, port2} = new MessageChannel(); port1.onmessage = go; port2.postMessage(0); });
-  const drawer = (views, boxes) => {
+  const drawAll = async (views, boxes) => {
     const waiting = new Set(plots), near = new Set();
     let wake = () => {};
     const watch = new IntersectionObserver(told => {
@@ -257,20 +257,15 @@
       view.build(box);
       arrange(plot);
     };
-    const all = async () => {
-      boxes.forEach((_, box) => watch.observe(box));
+    boxes.forEach((_, box) => watch.observe(box));
+    await turn();
+    while (waiting.size) {
+      if (!near.size) await Promise.race([rest(), new Promise(go => { wake = go; })]);
+      await one(near.values().next().value ?? waiting.values().next().value);
       await turn();
-      while (waiting.size) {
-        if (!near.size) await Promise.race([rest(), new Promise(go => { wake = go; })]);
-        const next = near.values().next().value ?? waiting.values().next().value;
-        if (next) await one(next);
-        await turn();
-      }
-      document.documentElement.dataset.drawn = plots.length;
-    };
-    return {all, now: () => Promise.all([...waiting].map(one))};
+    }
+    document.documentElement.dataset.drawn = plots.length;
   };
-  let elements = {};
   const draw = async () => {
     const told = JSON.parse(charts.textContent);
     axes = told.axes;
@@ -291,12 +286,11 @@
     document.querySelectorAll(".ctl.charts").forEach(control);
     document.querySelectorAll("a[data-zoom]").forEach(one => one.addEventListener("click", () => zoomTo(one)));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paintModels);
-    const {all, now} = drawer(views, boxes);
     // Paper is white: the canvases are painted anew, at once, since nothing waits for the next frame before printing.
-    const printing = light => async () => {
+    // Of charts not yet drawn the page prints their words.
+    const printing = light => () => {
       document.documentElement.classList.toggle("light", light);
       paintModels();
-      if (light) await now();  // in microtasks alone, which are done before the printing
       for (const plot of plots) {
         const view = Bokeh.index.find_one_by_id(plot.id);
         for (const part of view?.renderer_views?.values() ?? []) part.set_visuals?.();
@@ -305,7 +299,7 @@
     };
     addEventListener("beforeprint", printing(true));
     addEventListener("afterprint", printing(false));
-    await all();
+    await drawAll(views, boxes);
   };
   // The words stand on the screen before the charts are drawn.
   if (charts && window.Bokeh) requestAnimationFrame(() => setTimeout(draw));
