@@ -152,9 +152,15 @@ def test_charts_in_the_window_are_drawn_before_the_others_and_all_in_the_end(bro
 def test_paper_shows_no_controls_and_the_words_of_what_is_not_drawn(browser: Any, faulty: Path) -> None:
     with opened(browser, faulty) as seen:
         seen.drawn()
-        tools = """() => [...document.querySelectorAll(".bk > *")]
-          .map(one => one.shadowRoot.querySelector(".bk-Toolbar"))
-          .filter(one => one && getComputedStyle(one).visibility !== "hidden").length"""
+        tools = """() => {
+          let seen = 0;
+          const walk = node => node.querySelectorAll("*").forEach(one => {
+            if (one.shadowRoot) walk(one.shadowRoot);
+            seen += /Button/.test(one.className) && getComputedStyle(one).visibility !== "hidden";
+          });
+          document.querySelectorAll(".bk").forEach(walk);
+          return seen;
+        }"""
         assert seen.do(tools) > 0
         seen.page.emulate_media(media="print")
         bars = "[...document.querySelectorAll('.ctl, .bar')].filter(one => one.offsetWidth).length"
