@@ -45,9 +45,9 @@ def chromium() -> Iterator[Any]:
 
 @contextmanager
 def opened(
-    browser: Any, file: Path, *, width: int = 1280, scheme: str = "light", fragment: str = ""
+    browser: Any, file: Path, *, width: int = 1280, scheme: str = "light", fragment: str = "", before: str = ""
 ) -> Iterator[Opened]:
-    """The file in a window of its own without a network."""
+    """The file in a window of its own without a network; the script `before` runs before those of the page."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
     page = context.new_page()
     page.set_default_timeout(60_000)
@@ -55,6 +55,8 @@ def opened(
     page.on("console", lambda told: seen.complaints.append(told.text) if told.type in ("error", "warning") else None)
     page.on("pageerror", lambda problem: seen.complaints.append(str(problem)))
     page.on("request", lambda one: None if one.url.startswith(("file:", "data:")) else seen.requests.append(one.url))
+    if before:
+        page.add_init_script(before)
     page.goto(file.as_uri() + fragment)
     yield seen
     context.close()

@@ -237,6 +237,17 @@ def test_many_runs_stay_small_and_tell_the_healthy_in_the_table_alone() -> None:
     assert text.count('class="run"') == 2
 
 
+def test_a_page_that_would_be_too_large_has_fewer_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "MOST_BYTES", len(made("fleet")) - 30_000)
+    page = html.render(diagnoses.fleet(), html.Options())
+    assert len(page) <= len(made("fleet")) - 30_000
+    drawn, before = (charts(Page(one.decode()))["roots"] for one in (page, made("fleet")))
+    assert isinstance(drawn, dict)
+    assert isinstance(before, dict)
+    assert 0 < len(drawn) < len(before)
+    assert set(drawn.values()) < set(before.values())  # those told first are kept
+
+
 def test_without_charts_there_is_no_script_but_the_own() -> None:
     page = html.render(diagnoses.faulty(), html.Options(charts=False))
     assert len(page) < 150_000

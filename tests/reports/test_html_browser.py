@@ -19,7 +19,7 @@ SAMPLES = sorted(path.parent for path in (Path(__file__).parents[2] / "sample_lo
 WAYS = ((1280, "light"), (900, "dark"), (390, "light"))
 
 # Texts on a plot as boxes in pixels: left, top, right, bottom, text.
-LABELS = """() => Bokeh.documents[0].roots().map(plot => {
+LABELS = """() => Bokeh.documents[0].roots()[0].tags.map(plot => {
   const pen = document.createElement("canvas").getContext("2d"), {start, end} = plot.x_range;
   return plot.center.filter(one => one.text !== undefined && one.visible).map(one => {
     pen.font = `${one.text_font_style} ${one.text_font_size} ${one.text_font}`;
@@ -48,8 +48,8 @@ BOLD = """() => {
   walk(document.body);
   return texts;
 }"""
-SHOWN = "() => Bokeh.documents[0].roots().flatMap(one => one.renderers).filter(one => one.visible).length"
-RANGES = "() => Bokeh.documents[0].roots().map(one => [one.x_range.start, one.x_range.end])"
+SHOWN = "() => Bokeh.documents[0].roots()[0].tags.flatMap(one => one.renderers).filter(one => one.visible).length"
+RANGES = "() => Bokeh.documents[0].roots()[0].tags.map(one => [one.x_range.start, one.x_range.end])"
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +135,42 @@ def test_words_stand_before_the_charts_are_drawn(browser: Any, faulty: Path) -> 
         assert 0 < painted < seen.do("window.late")
 
 
+def test_charts_in_the_window_are_drawn_before_the_others_and_all_in_the_end(browser: Any, faulty: Path) -> None:
+    order = """addEventListener("DOMContentLoaded", () => {
+      window.order = [];
+      new MutationObserver(told => told.forEach(one => order.push(one.target.id)))
+        .observe(document.body, {childList: true, subtree: true});
+    })"""
+    with opened(browser, faulty, fragment="#distributed", before=order) as seen:
+        seen.drawn()
+        near = seen.do("document.querySelector('[data-ranks] .bk').id")
+        drawn = [one for one in dict.fromkeys(seen.do("window.order")) if one.startswith("chart-")]
+        assert drawn.index(near) < drawn.index("chart-1")
+        assert len(drawn) == int(seen.do("document.documentElement.dataset.drawn"))
+
+
+def test_paper_shows_no_controls_and_the_words_of_what_is_not_drawn(browser: Any, faulty: Path) -> None:
+    with opened(browser, faulty) as seen:
+        seen.drawn()
+        tools = """() => {
+          let seen = 0;
+          const walk = node => node.querySelectorAll("*").forEach(one => {
+            if (one.shadowRoot) walk(one.shadowRoot);
+            seen += /Button/.test(one.className) && getComputedStyle(one).visibility !== "hidden";
+          });
+          document.querySelectorAll(".bk").forEach(walk);
+          return seen;
+        }"""
+        assert seen.do(tools) > 0
+        seen.page.emulate_media(media="print")
+        bars = "[...document.querySelectorAll('.ctl, .bar')].filter(one => one.offsetWidth).length"
+        assert seen.do(bars) == 0
+        assert seen.do(tools) == 0
+        seen.do("document.querySelector('.bk').replaceChildren()")
+        told = "getComputedStyle(document.querySelector('.bk'), '::after').content"
+        assert "steps" in seen.do(told)
+
+
 def test_charts_zoom_together_and_a_finding_shows_its_stretch(browser: Any, faulty: Path) -> None:
     with opened(browser, faulty) as seen:
         seen.drawn()
@@ -188,7 +224,8 @@ def test_a_click_on_a_band_and_a_number_in_the_caption_lead_to_the_finding(brows
         place = seen.do("""() => {
           const figure = document.querySelector("figure#curve-train-loss"), box = figure.querySelector(".bk");
           const roots = JSON.parse(document.getElementById("charts").textContent).roots;
-          const plot = Bokeh.documents[0].roots().find(one => roots[one.id] === box.id), {start, end} = plot.x_range;
+          const plots = Bokeh.documents[0].roots()[0].tags;
+          const plot = plots.find(one => roots[one.id] === box.id), {start, end} = plot.x_range;
           box.scrollIntoView({block: "center"});
           const mark = plot.center.find(one => /^(band|thin)/.test(one.name));
           const frame = Bokeh.index.get_one_by_id(plot.id).frame;
@@ -201,7 +238,7 @@ def test_a_click_on_a_band_and_a_number_in_the_caption_lead_to_the_finding(brows
 
 
 def test_controls_change_axis_scale_and_smoothing_and_back(browser: Any, faulty: Path) -> None:
-    scales = "() => Bokeh.documents[0].roots().map(one => one.y_scale.type)"
+    scales = "() => Bokeh.documents[0].roots()[0].tags.map(one => one.y_scale.type)"
     with opened(browser, faulty) as seen:
         seen.drawn()
         whole, own = seen.do(RANGES), seen.do(scales)

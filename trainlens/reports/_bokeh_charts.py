@@ -49,6 +49,7 @@ _TOOLTIP = '<div style="font:12px/1.4 sans-serif;{}">{{}}</div>'.format(
 )
 _TOOLBAR_STYLE = (
     ":host{opacity:.6}:host(:hover){opacity:1}.bk-divider{display:none}.bk-active{border-color:transparent}"
+    "@media print{:host{visibility:hidden}}"
 )
 
 
@@ -201,7 +202,7 @@ def _band(plot: Any, drawing: Drawing, band: Band) -> None:
                 left=band.first,
                 right=band.last,
                 fill_color=_BANDS[band.severity],
-                fill_alpha=0.2,
+                fill_alpha=0.08 if band.severity == "info" else 0.2,
                 line_color=None,
                 name=f"band-{band.severity}",
                 tags=[band.number],
@@ -259,7 +260,7 @@ def heat_map(box: Box, x_range: Range1d, cross: Span) -> Any:
         HoverTool(
             renderers=[image],
             show_arrow=False,
-            tooltips=_TOOLTIP.format("at <b>$x{0,0.[000]}</b><br>÷ median rank <b>@image{0.00}</b>"),
+            tooltips=_TOOLTIP.format(f"at <b>$x{{0,0.[000]}}</b><br>÷ {heat.against} <b>@image{{0.00}}</b>"),
             visible=False,
         )
     )

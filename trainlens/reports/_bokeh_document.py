@@ -10,7 +10,7 @@ from typing import Any
 import bokeh
 from bokeh.core.json_encoder import serialize_json
 from bokeh.document import Document
-from bokeh.models import Range1d
+from bokeh.models import ColumnDataSource, Range1d
 from bokeh.models.annotations import Span
 
 from trainlens.reports._axes import Axis
@@ -25,7 +25,11 @@ def script() -> str:
 
 
 def document(boxes: Sequence[Box], axes: Mapping[str, Sequence[Axis]]) -> str:
-    """JSON of {"doc": a document of all charts, "roots": {model id: element}, "axes": of pages}, always the same."""
+    """JSON of {"doc": a document of all charts, "roots": {model id: element}, "axes": of pages}, always the same.
+
+    The charts are the tags of the document's one root, which itself shows nothing: so none is drawn before charts.js
+    asks for it.
+    """
     document = Document(title="")
     plots: list[Any] = []
     roots: dict[str, str] = {}
@@ -38,9 +42,7 @@ def document(boxes: Sequence[Box], axes: Mapping[str, Sequence[Axis]]) -> str:
         plot = (heat_map if isinstance(box.drawing, Heat) else chart)(box, *ranges[box.share])
         plots.append(plot)
         roots[plot.id] = box.element
-    with document.models.freeze():  # or each root makes it look through all of them again
-        for plot in plots:
-            document.add_root(plot)
+    document.add_root(ColumnDataSource(tags=plots))
     told = json.loads(serialize_json({"doc": document.to_json(deferred=False), "roots": list(roots.items())}))
     names: dict[str, str] = {}
     renamed = _renamed(told["doc"], names)

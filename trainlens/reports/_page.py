@@ -20,7 +20,7 @@ from trainlens.reports._axes import axes
 from trainlens.reports._capability import radar, scores
 from trainlens.reports._drawings import Drawing, describe
 from trainlens.reports._panels import close_ups, extent, panels, whole_curves
-from trainlens.reports._ranks import Heat, heats
+from trainlens.reports._ranks import Heat, heats, layers
 from trainlens.reports._timeline import anchor, pins, slug, spark
 
 MAIN, SMALL, CLOSE, SECOND = 210, 150, 130, 110  # heights of plots in pixels
@@ -88,11 +88,8 @@ def page(
         "anchors": {one["card"].number: one["id"] for one in told},
         "severities": severities(run),
         "panels": [{"panel": panel, "charts": ones} for panel, ones in drawn],
-        "heats": [
-            {"heat": heat, "height": _heat_height(heat),
-             "element": charts.add(heat, _heat_height(heat), (prefix, heat.first, heat.last), prefix)}
-            for heat in heats(run, first, last)
-        ],
+        "layers": [_heat(one, charts, prefix) for one in layers(run, whole_curves(run), (first, last))],
+        "heats": [_heat(one, charts, prefix) for one in heats(run, first, last)],
         "scores": found,
         "reference": reference,
         "radar": radar(found),
@@ -129,8 +126,10 @@ def _anchored(prefix: str, placed: Sequence[dict[str, Any]]) -> dict[str, str]:
     return found
 
 
-def _heat_height(heat: Heat) -> int:
-    return min(272, max(110, 17 * len(heat.ranks)))
+def _heat(heat: Heat, charts: Charts, prefix: str) -> dict[str, Any]:
+    height = min(272, max(110, 17 * len(heat.ranks)))
+    return {"heat": heat, "height": height,
+            "element": charts.add(heat, height, (prefix, heat.first, heat.last), prefix)}  # fmt: skip
 
 
 def severities(run: RunDiagnosis) -> dict[str, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from trainlens.diagnosis import Curve, Finding, MetricReport, RunDiagnosis
 from trainlens.figures import NBSP, figures, seconds
 from trainlens.reports._drawings import Drawing, bare, draw
-from trainlens.reports._ranks import has_ranks
+from trainlens.reports._ranks import has_ranks, layers
 from trainlens.reports._words import Card, cards
 
 MOST_OTHERS = 12  # charts of metrics the catalogue does not know
@@ -158,7 +158,7 @@ def _with_activations(run: RunDiagnosis, curves: dict[str, Curve], panel: Panel)
             group = [(name.removeprefix(prefix), curves[name]) for name in picked]
             charts.append((draw(run, title, group, extent=extent(run)), False))
     missing = panel.missing
-    if len(charts) == len(panel.charts):
+    if not any(name.startswith("act_") for name in curves):
         missing = (*missing, ("Activations", "mean and standard deviation of each layer's output every 100 steps"))
     return Panel(panel.key, panel.title, tuple(charts), missing)
 
@@ -166,10 +166,10 @@ def _with_activations(run: RunDiagnosis, curves: dict[str, Curve], panel: Panel)
 def _others(run: RunDiagnosis, curves: dict[str, Curve]) -> Iterable[Panel]:
     """Charts of metrics that no panel names; those with findings first."""
     told = {finding.metric for finding in run.findings}
+    drawn = _NAMED | {metric for heat in layers(run, curves, extent(run)) for metric in heat.members}
+    aside = ("bench/", "act_mean/", "act_std/")
     left = [
-        curve
-        for name, curve in curves.items()
-        if name not in _NAMED and not name.startswith(("bench/", "act_mean/", "act_std/")) and len(curve.step) > 2
+        one for name, one in curves.items() if name not in drawn and not name.startswith(aside) and len(one.step) > 2
     ]
     left = [curve for curve in left if not _is_counter(curve) and not has_ranks(run, curve.metric)]
     left.sort(key=lambda curve: (curve.metric not in told, curve.metric))

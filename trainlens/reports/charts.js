@@ -47,7 +47,7 @@
   // Texts within a plot keep clear of one another: the later one is hidden. Narrow plots have fewer ticks.
   const arrange = plot => {
     const width = plot.inner_width, {start, end} = plot.x_range, taken = [], lines = [];
-    const view = Bokeh.index.get_one_by_id(plot.id);
+    const view = Bokeh.index.find_one_by_id(plot.id);
     if (!width) return;
     const labels = plot.center.filter(one => one.tags.length && one.text !== undefined);
     labels.sort((a, b) => a.tags[0] - b.tags[0]);
@@ -211,7 +211,7 @@
       event.preventDefault();
     });
     const bandAt = event => {
-      const view = Bokeh.index.get_one_by_id(plot.id), left = box.getBoundingClientRect().left + view.frame.bbox.left;
+      const view = Bokeh.index.find_one_by_id(plot.id), left = box.getBoundingClientRect().left + (view?.frame.bbox.left ?? 0);
       const {start, end} = plot.x_range, each = (end - start) / plot.inner_width, x = start + (event.clientX - left) * each;
       return plot.center.find(one => /^(band|thin)-/.test(one.name) &&
         (one.left ?? one.location) - 5 * each <= x && x <= (one.right ?? one.location) + 5 * each);
@@ -233,41 +233,73 @@
     }
   };
 
-  let models = [], plots = [], axes = {};
+  // ---- drawing: the charts in and near the window first, the others one by one while nothing else is to be done ----
+
+  let models = [], plots = [], axes = {}, elements = {};
   const charts = document.getElementById("charts");
+  const rest = () => new Promise(go => window.requestIdleCallback ? requestIdleCallback(go) : setTimeout(go, 30));
+  const turn = () => new Promise(go => { const {port1, port2} = new MessageChannel(); port1.onmessage = go; port2.postMessage(0); });
+  const drawAll = async (views, boxes) => {
+    const waiting = new Set(plots), near = new Set();
+    let wake = () => {};
+    const watch = new IntersectionObserver(told => {
+      for (const {target, isIntersecting} of told) {
+        if (isIntersecting) near.add(boxes.get(target)); else near.delete(boxes.get(target));
+      }
+      if (near.size) wake();
+    }, {rootMargin: "400px 0px"});
+    const one = async plot => {
+      waiting.delete(plot);
+      near.delete(plot);
+      const box = document.getElementById(elements[plot.id]);
+      watch.unobserve(box);
+      const view = await views.build_view(plot);
+      view.build(box);
+      arrange(plot);
+    };
+    boxes.forEach((_, box) => watch.observe(box));
+    await turn();
+    while (waiting.size) {
+      if (!near.size) await Promise.race([rest(), new Promise(go => { wake = go; })]);
+      await one(near.values().next().value ?? waiting.values().next().value);
+      await turn();
+    }
+    document.documentElement.dataset.drawn = plots.length;
+  };
   const draw = async () => {
     const told = JSON.parse(charts.textContent);
     axes = told.axes;
+    elements = told.roots;
     paintText(told.doc);
-    const item = {docid: "page", roots: told.roots, root_ids: Object.keys(told.roots)};
-    await Bokeh.embed.embed_items({page: told.doc}, [item]);
-    const made = Bokeh.documents[Bokeh.documents.length - 1];
+    const [views] = await Bokeh.embed.embed_items({page: told.doc}, [{docid: "page", roots: {}, root_ids: []}]);
+    const made = Bokeh.documents[Bokeh.documents.length - 1], boxes = new Map();
     models = [...made._all_models.values()];
-    plots = made.roots();
+    plots = made.roots()[0].tags;
     for (const plot of plots) {
-      const later = () => arrange(plot);
+      const later = () => arrange(plot), box = document.getElementById(elements[plot.id]);
       plot.properties.inner_width.change.connect(later);
       plot.properties.inner_height.change.connect(later);
       plot.x_range.change.connect(later);
-      attend(plot, document.getElementById(told.roots[plot.id]));
-      later();
+      attend(plot, box);
+      boxes.set(box, plot);
     }
     document.querySelectorAll(".ctl.charts").forEach(control);
     document.querySelectorAll("a[data-zoom]").forEach(one => one.addEventListener("click", () => zoomTo(one)));
-    document.documentElement.dataset.drawn = plots.length;
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paintModels);
     // Paper is white: the canvases are painted anew, at once, since nothing waits for the next frame before printing.
+    // Of charts not yet drawn the page prints their words.
     const printing = light => () => {
       document.documentElement.classList.toggle("light", light);
       paintModels();
-      for (const root of plots) {
-        const view = Bokeh.index.get_one_by_id?.(root.id);
+      for (const plot of plots) {
+        const view = Bokeh.index.find_one_by_id(plot.id);
         for (const part of view?.renderer_views?.values() ?? []) part.set_visuals?.();
         view?.paint?.();
       }
     };
     addEventListener("beforeprint", printing(true));
     addEventListener("afterprint", printing(false));
+    await drawAll(views, boxes);
   };
   // The words stand on the screen before the charts are drawn.
   if (charts && window.Bokeh) requestAnimationFrame(() => setTimeout(draw));

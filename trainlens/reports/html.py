@@ -29,7 +29,9 @@ from trainlens.reports._timeline import event_ticks, quiet_words, spark, step_ti
 
 SUFFIX = ".html"
 
-MOST_CHARTS = 72  # of a page: what keeps it under 2.5 MB
+MOST_CHARTS = 72  # of a page
+MOST_BYTES = 2_450_000  # of a page, of which Bokeh's script is half
+_CHART_BYTES = 12_000  # of one chart, about
 MANY_RUNS = 8  # from here on only runs with findings are told in full
 _SPARK = (110, 18)
 _ORDER: dict[words.State, int] = {"error": 0, "warning": 1, "not-judged": 2, "healthy": 3}
@@ -48,11 +50,23 @@ class Options:
 
 
 def render(diagnosis: Diagnosis, options: Options) -> bytes:
-    """The page as UTF-8. The same diagnosis gives the same bytes."""
+    """The page as UTF-8. The same diagnosis gives the same bytes.
+
+    A page that would be too large is made again with fewer charts: those of the runs told last are left out.
+    """
+    room = MOST_CHARTS if options.charts else 0
+    told, drawn = _rendered(diagnosis, options, room)
+    while len(told) > MOST_BYTES and drawn:
+        told, drawn = _rendered(diagnosis, options, max(0, drawn - 1 - (len(told) - MOST_BYTES) // _CHART_BYTES))
+    return told
+
+
+def _rendered(diagnosis: Diagnosis, options: Options, room: int) -> tuple[bytes, int]:
+    """The page with at most `room` charts, and how many it has."""
     several = len(diagnosis.runs) > 1
     ordered = sorted(diagnosis.runs, key=_worst_first) if several else list(diagnosis.runs)
     many = len(ordered) > MANY_RUNS
-    charts = Charts(MOST_CHARTS if options.charts else 0)
+    charts = Charts(room)
     told = [run for run in ordered if run.findings or not many]
     pages = [
         page(run, f"r{at}-" if several else "", charts, diagnosis.settings, model=options.reference, brief=many)
@@ -73,7 +87,7 @@ def render(diagnosis: Diagnosis, options: Options) -> bytes:
         fleet=_fleet(diagnosis, ordered, anchors) if several else None,
         words=words,
     )
-    return str(text).encode("utf-8", "replace")
+    return str(text).encode("utf-8", "replace"), len(charts.boxes)
 
 
 def _drawn(charts: Charts, x_axes: dict[str, list[Axis]]) -> tuple[str, str]:
