@@ -9,8 +9,9 @@ Against ln(step): under a power law with an exponent up to 1 the slope falls at 
 kink is a step where the slope before it is sure and more than 1 % of the level for each doubling, while after it the
 upper bound of the slope is less than `slope` of that, and the loss falls less than `fall` of its level (or 2.5
 standard errors) over the rest of the log, or over an eighth of it until learning sets in again. Spikes are cut off
-first, and the end of a decayed learning rate is left out. Only the last quarter flat: told as info. With a learning
-rate or gradient of 0 it is an error.
+first, and the end of a decayed learning rate is left out. With a learning rate or gradient of 0 it is an error.
+Told as info: only the last quarter flat; and a stretch of at least a tenth of the run after which learning sets in and
+the loss falls faster by the step, by a tenth of its level or more, while no rate decays and none was warming up.
 
 What to do
 Check learning rate and gradient norm over that range, then frozen parameters and the data order; compare with a
@@ -40,6 +41,7 @@ from trainlens.detectors._loss_context import (
 from trainlens.detectors._loss_flat import Flat, find_flat
 from trainlens.detectors._loss_levels import jumps_of, rise_of
 from trainlens.detectors._loss_spikes import Spike, spikes_of
+from trainlens.detectors._loss_stands import Stand, find_stand
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
 from trainlens.model import Floats, Run, Series
 from trainlens.plugins import threshold
@@ -47,6 +49,8 @@ from trainlens.plugins import threshold
 NEEDS = ("role:loss",)
 LEAST = 60
 _TUNED = measured("405 labelled runs, 19 plateaus, 130 healthy runs")
+_SIMULATED = measured("600 simulated losses of 60 to 1,500 points, half with a plateau that ends")
+_SETS_IN = 0.1  # fall after a plateau that ended, as a share of its level: a decaying rate brings less
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,10 @@ class Options:
     quarter: float = threshold(
         0.01, "fall of the last quarter below which it is told as info", source=_TUNED, unit="share"
     )
+    excess: float = threshold(
+        0.03, "height over a chord of the curve where learning sets in late", source=_SIMULATED, unit="share"
+    )
+    stretch: float = threshold(0.1, "points of such a stretch, as a share of the run", source=_SIMULATED, unit="share")
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
@@ -73,6 +81,9 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
     flat = find_flat(curve, value, value != curve.value, end, _blocked(curve, series[0]), options.slope, options.fall)
     if flat is not None:
         return [_told(run, curve, value, flat, options)]
+    stand = find_stand(value[:end], options.stretch, options.excess, _SETS_IN)
+    if stand is not None and not _by_rate(run, curve, stand):
+        return [_ended(curve, stand, options)]
     return _quarter(run, curve, value, options)
 
 
@@ -137,6 +148,41 @@ def _told(run: Run, curve: Curve, value: Floats, flat: Flat, options: Options) -
                 limit=options.fall,
                 unit="share",
                 limit_name="loss-plateau.fall",
+            ),
+        ),
+    )
+
+
+def _by_rate(run: Run, curve: Curve, stand: Stand) -> bool:
+    """Whether the rate was warming up in the stretch, or decays while the loss falls after it."""
+    first, last, until = (int(curve.step[at]) for at in (stand.first, stand.last, stand.until))
+    early, late = learning_rate(run, (first + last) // 2, last), learning_rate(run, last, until)
+    return bool((early and early[0] < 0.9 * early[1]) or (late and late[1] < 0.5 * late[0]))
+
+
+def _ended(curve: Curve, stand: Stand, options: Options) -> Finding:
+    first, last, until = (int(curve.step[at]) for at in (stand.first, stand.last, stand.until))
+    return Finding(
+        detector="loss-plateau",
+        severity="info",
+        metric=curve.metric,
+        first_step=first,
+        last_step=last,
+        title=f"Loss stood near {curve.shown(stand.after)} from {first:,} to {last:,}, then went on falling",
+        message=f"{curve.metric} went only from {curve.shown(stand.before)} to {curve.shown(stand.after)} over the "
+        f"{last - first:,} steps from step {first:,}; learning set in after that: {curve.shown(stand.reached)} at step "
+        f"{until:,}.",
+        confidence=0.6,
+        evidence=(
+            Evidence(
+                "height over the chord to the later fall, as a share of the level",
+                curve.metric,
+                first,
+                last,
+                stand.excess,
+                limit=options.excess,
+                unit="share",
+                limit_name="loss-plateau.excess",
             ),
         ),
     )

@@ -59,6 +59,8 @@ def _judge(held_out: Curve, train: Curve, options: Options) -> Finding | None:
     smooth = rolling_median(value, 1)
     best = int(np.argmin(smooth[: n - 1]))
     level, end = float(smooth[best]), float(value[-3:].mean())
+    if value[best + 1] < value[best]:  # the median of three has one level for both
+        best += 1
     rise = end / level - 1
     scatter = block_noise(value) / 3**0.5
     if n - best < 5 or rise < options.mild or end - level < 4 * scatter:
