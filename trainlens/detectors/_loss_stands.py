@@ -16,6 +16,7 @@ from trainlens.signals import block_medians, block_noise
 _BLOCKS = 40
 _LEAST = 5  # points of a block
 _SLOWER = 0.5  # fall by a step within the stretch against that after it
+_TRIED = 3  # ends of a chord, the highest first
 _AFTER = 5  # blocks of the fall that follows, at least: a stair's edge takes up to two
 _AT_ONCE = 0.7  # share of the later fall that its two largest moves from block to block may make
 _STAIRS = 0.4  # median of the moves from block to block in the later fall against their mean
@@ -53,19 +54,24 @@ def find_stand(value: Floats, least: float, excess: float, sets_in: float) -> St
             before, at = level[first], level[last]
             if at - lowest[last + 1] < sets_in * at or before < at - 2 * error:
                 continue
-            for until in range(last + _AFTER, min(n, last + 2 * (last - first) + 1)):
-                after = level[until]
-                height = (at - after) - (before - after) * (until - last) / (until - first)
-                slower = (before - at) * (until - last) <= _SLOWER * (at - after) * (last - first)
-                if height <= max(high, excess * at, 6 * error) or not slower:
-                    continue
-                if _is_gradual(means, first, last, until, height, error):
-                    high, best = height, (first, last, until)
+            until = np.arange(last + _AFTER, min(n, last + 2 * (last - first) + 1))
+            if not len(until):
+                continue
+            fall, ahead = at - means[until], until - last
+            height = fall - (before - at + fall) * ahead / (until - first)
+            slower = (before - at) * ahead <= _SLOWER * fall * (last - first)
+            height[~slower] = 0.0
+            for pick in np.argsort(-height)[:_TRIED].tolist():
+                if height[pick] <= max(high, excess * at, 6 * error):
+                    break
+                if _is_gradual(means, first, last, int(until[pick]), float(height[pick]), error):
+                    high, best = float(height[pick]), (first, last, int(until[pick]))
+                    break
     if best is None:
         return None
-    first, last, until = best
-    end = min(len(value), (until + 1) * size) - 1
-    return Stand(first * size, (last + 1) * size - 1, end, level[first], level[last], level[until], high / level[last])
+    first, last, stop = best
+    end = min(len(value), (stop + 1) * size) - 1
+    return Stand(first * size, (last + 1) * size - 1, end, level[first], level[last], level[stop], high / level[last])
 
 
 def _is_gradual(level: Floats, first: int, last: int, until: int, height: float, error: float) -> bool:
