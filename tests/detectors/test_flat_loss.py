@@ -85,3 +85,28 @@ def test_policies_and_few_points() -> None:
 def test_a_stricter_threshold_silences() -> None:
     assert fires("flat-loss", flat(slope=0.1)) != []
     assert fires("flat-loss", flat(slope=0.1), fall=0.0001) == []
+
+
+IDLE = np.where(np.isin(np.arange(90), (8, 20, 41, 77)), -44.0, -48.0)
+
+
+def test_a_reward_that_stands_at_its_lowest_is_told() -> None:
+    (found,) = findings("flat-loss", {"reward": IDLE})
+    assert (found.severity, found.first_step, found.last_step) == ("info", 1, 90)
+    assert "exactly -48, its lowest, at 86 of 90 points" in found.message
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        -IDLE,
+        IDLE[:30],
+        np.r_[np.full(45, -48.0), np.linspace(-48, 0, 45)],
+        np.where(np.arange(90) % 3 == 0, -40.0, -48.0),
+        np.random.default_rng(1).normal(size=90),
+        np.minimum(1.0, np.linspace(0, 8, 90)),
+    ],
+    ids=["at its highest", "few", "then learns", "a third above", "noise", "reaches its highest"],
+)
+def test_other_rewards_are_quiet(reward: Floats) -> None:
+    assert findings("flat-loss", {"reward": reward}) == []

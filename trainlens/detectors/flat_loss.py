@@ -8,7 +8,8 @@ How it is found
 From the first to the last tenth of the whole log the loss falls less than `fall` of its start and less than 3
 standard errors, over at least 60 points. Or it stays exactly the same for `held` points or more to the end of the
 log, while the gradient norm is 0 or no number (also from a loss of exactly 0). Near the logarithm of the vocabulary's
-size it guesses.
+size it guesses. A reward that is at its lowest, to the digit, at `idle` of its points, in the last half as in the
+first, gives a policy nothing to learn from: info.
 
 What to do
 Check that parameters require gradients and are in the optimiser, that the learning rate is not 0, and that the labels
@@ -27,29 +28,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainlens.citations import SAGEMAKER, measured
+from trainlens.citations import JUDGEMENT, SAGEMAKER, measured
 from trainlens.detectors._loss_context import Curve, curve_of, is_dead, is_evaluation, judged
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.model import Run
 from trainlens.plugins import threshold
 from trainlens.signals import surely, surely_below
 
-NEEDS = ("role:loss",)
+NEEDS = ("role:loss|role:reward",)
 LEAST = 60
+IDLE_LEAST = 40
 _OWN = measured("bug reports of runs that died in NaN behind a filter")
 
 
 @dataclass(frozen=True)
 class Options:
     fall: float = threshold(0.02, "fall over the whole run, as a share of the start", source=SAGEMAKER, unit="share")
+    idle: float = threshold(0.8, "points of a reward at its lowest value", source=JUDGEMENT, unit="share")
     held: int = threshold(8, "equal values to the end of the log with a dead gradient", source=_OWN, unit="points")
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
+    idle = [found for one in judged(run, ("reward",)) if (found := _idle(curve_of(one), options))][:1]
     series = [one for one in judged(run, ("loss",)) if not is_evaluation(one)]
     if not series:
-        return NotApplicable("no training loss with a direction")
-    curve = curve_of(series[0])
+        return idle or NotApplicable("no training loss with a direction")
+    loss = _of_loss(run, curve_of(series[0]), options)
+    return loss if isinstance(loss, NotEnoughData) and not idle else [*idle, *(loss if isinstance(loss, list) else [])]
+
+
+def _of_loss(run: Run, curve: Curve, options: Options) -> list[Finding] | NotEnoughData:
     if len(curve) < 5:
         return NotEnoughData(f"{len(curve)} points, {LEAST} are needed")
     if frozen := _frozen(run, curve, options):
@@ -58,6 +66,36 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
         return NotEnoughData(f"{len(curve)} points, {LEAST} are needed")
     flat = _never_learned(run, curve, options)
     return [flat] if flat else []
+
+
+def _idle(curve: Curve, options: Options) -> Finding | None:
+    """A reward at its lowest nearly all along; `value` is turned, so the lowest reward is the largest value."""
+    n = len(curve)
+    if n < IDLE_LEAST or curve.sign > 0:
+        return None
+    usual = float(np.median(curve.value))
+    same = curve.value == usual
+    halves = float(same[: n // 2].mean()), float(same[n // 2 :].mean())
+    if usual < float(curve.value.max()) or min(halves) < options.idle:
+        return None
+    first, last = int(curve.step[0]), int(curve.step[-1])
+    return Finding(
+        detector="flat-loss",
+        severity="info",
+        metric=curve.metric,
+        first_step=first,
+        last_step=last,
+        title=f"Reward stands at {curve.shown(usual)}",
+        message=f"{curve.metric} is exactly {curve.shown(usual)}, its lowest, at {int(same.sum()):,} of {n:,} points "
+        f"from step {first:,} to {last:,}: there is next to nothing to learn from.",
+        confidence=round(float(same.mean()), 2),
+        ongoing=True,
+        evidence=(
+            Evidence("points at the lowest reward", curve.metric, first, last, float(same.mean()), None, options.idle,
+                     "share", "flat-loss.idle"),
+        ),
+        actions=("Look at a few episodes: does the policy ever reach what is rewarded?",),
+    )  # fmt: skip
 
 
 def _frozen(run: Run, curve: Curve, options: Options) -> Finding | None:
