@@ -29,8 +29,11 @@ CRASH = Finding("crash", "error", None, None, None, "Crash", "It ended.", id="cr
         (Acceptance("loss-spike", "x", first_step=120), True),
         (Acceptance("loss-spike", "x", last_step=100), True),
         (Acceptance("loss-spike", "x", metric="train/*", first_step=90, last_step=110), True),
-        (Acceptance("loss-spike", "x", first_step=121), False),
-        (Acceptance("loss-spike", "x", last_step=99), False),
+        (Acceptance("loss-spike", "x", first_step=125, last_step=140), True),
+        (Acceptance("loss-spike", "x", first_step=60, last_step=90), True),
+        (Acceptance("loss-spike", "x", first_step=141), False),
+        (Acceptance("loss-spike", "x", last_step=79), False),
+        (Acceptance("loss-spike", "x", first_step=10, last_step=60), False),
         (Acceptance("loss-spike", "x", metric="eval/loss"), False),
         (Acceptance("loss-spike", "x", run="other"), False),
         (Acceptance("loss", "x"), False),
@@ -39,6 +42,19 @@ CRASH = Finding("crash", "error", None, None, None, "Crash", "It ended.", id="cr
 def test_what_an_entry_covers(entry: Acceptance, covered: bool) -> None:
     left, accepted = parted([SPIKE], "atlas-7b", [entry])
     assert ([one.finding for one in accepted], left) == (([SPIKE], []) if covered else ([], [SPIKE]))
+
+
+def test_entries_that_match_nothing_any_more_are_told() -> None:
+    run = diagnoses.faulty().runs[0]
+    entries = [
+        Acceptance("loss-spike", "bad shard"),
+        Acceptance("crash", "old", run="atlas-*"),
+        Acceptance("hang", "known", first_step=900, last_step=1200),
+    ]
+    left, accepted = parted(run.findings, run.name, entries)
+    assert len(left) < len(run.findings)
+    told = acceptance.unmatched([replace(run, accepted=accepted)], entries)
+    assert told == ("crash of atlas-* (old)", "hang at 900–1,200 (known)")
 
 
 def test_what_is_told_inside_goes_with_it() -> None:

@@ -172,6 +172,13 @@ def test_what_was_accepted_passes_the_gate_and_is_counted(log: Path, tmp_path: P
     summary = json.loads(counted.stdout)["summary"]
     assert summary["error"] == 0
     assert summary["accepted"] >= 1
+    assert summary["unmatched"] == []
+    with (tmp_path / "known.toml").open("a") as file:
+        file.write('\n[[accept]]\ndetector = "hang"\nfirst_step = 7\nreason = "old"\n')
+    for form in ("terminal", "markdown", "github", "sarif"):
+        again = trainlens("check", log, "--accepted", "known.toml", "-f", form, "-o", "-", cwd=tmp_path)
+        assert again.returncode == 0
+        assert "not found any more: hang at 7" in " ".join(again.stdout.split()), form
 
 
 def test_a_baseline_is_written_and_held_against(log: Path, tmp_path: Path) -> None:

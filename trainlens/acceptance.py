@@ -4,11 +4,13 @@
     detector = "loss-spike"     # a name or pattern
     run = "atlas-7b"            # the same; left out: every run
     metric = "train/loss"       # the same; left out: every metric
-    first_step = 31216          # findings that touch these steps; left out: anywhere
+    first_step = 31216          # findings that touch these steps, or nearly; left out: anywhere
     last_step = 31249
     reason = "bad shard, replaced on 22 April"
 
-What is accepted changes neither the verdict nor the exit status; it is counted and told apart.
+What is accepted changes neither the verdict nor the exit status; it is counted and told apart. Nearly: within 1 % of
+the step, at least ten, since a begin may move when a log grows. Entries that match nothing any more are told, so that
+they are taken out.
 """
 
 from __future__ import annotations
@@ -20,13 +22,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from trainlens.diagnosis import Accepted, Diagnosis, Finding
+from trainlens.diagnosis import Accepted, Diagnosis, Finding, RunDiagnosis
 from trainlens.errors import SettingsError
 from trainlens.settings import nearest, toml
 
 _KEYS: dict[str, type[Any]] = {
     "detector": str, "run": str, "metric": str, "first_step": int, "last_step": int, "reason": str
 }  # fmt: skip
+
+
+_NEAR = 10  # steps
 
 
 @dataclass(frozen=True)
@@ -48,8 +53,10 @@ class Acceptance:
         first, last = finding.first_step, finding.last_step
         if first is None or last is None:
             return self.first_step is None and self.last_step is None
-        after = self.first_step is None or last >= self.first_step
-        return after and (self.last_step is None or first <= self.last_step)
+        begin, end = self.first_step, self.last_step
+        slack = max(_NEAR, first // 100)
+        after = begin is None or last >= begin - slack
+        return after and (end is None or first <= end + slack)
 
 
 def load(path: str | None) -> tuple[Acceptance, ...]:
@@ -93,6 +100,20 @@ def parted(
     left = [finding for finding in findings if finding.id not in reasons]
     kept = {finding.id for finding in left}
     return [one if one.part_of in kept else replace(one, part_of=None) for one in left], accepted
+
+
+def unmatched(runs: Sequence[RunDiagnosis], entries: Sequence[Acceptance]) -> tuple[str, ...]:
+    """The entries that match no finding of any run, in words: "loss-spike at 31,216 (bad shard)"."""
+    found = [(run.name, one.finding) for run in runs for one in run.accepted]
+    return tuple(_words(entry) for entry in entries if not any(entry.covers(finding, run) for run, finding in found))
+
+
+def _words(entry: Acceptance) -> str:
+    begin, end = entry.first_step, entry.last_step
+    steps = f"{begin:,}–{end:,}" if begin is not None and end not in (None, begin) else None
+    one = begin if begin is not None else end
+    where = f" at {steps or f'{one:,}'}" if one is not None else ""
+    return f"{entry.detector}{f' of {entry.run}' if entry.run else ''}{where} ({entry.reason})"
 
 
 def written(diagnosis: Diagnosis, reason: str, entries: Sequence[Acceptance] = ()) -> bytes:

@@ -64,6 +64,7 @@ def analyze(paths: Sequence[str | Path], settings: Settings, *, progress: Progre
         points=sum({(run.path, source.path): source.points for run in runs for source in run.sources}.values()),
         seconds=round(time.perf_counter() - begin, 3),
         accepted=sum(len(run.accepted) for run in runs),
+        unmatched=acceptance.unmatched(runs, accepted),
     )
     return Diagnosis(__version__, summary, tuple(runs), settings.told(), tuple(unread))
 

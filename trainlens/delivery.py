@@ -149,14 +149,18 @@ def _write(diagnosis: Diagnosis, name: str, plan: Plan, settings: Settings) -> l
 def alone(diagnosis: Diagnosis, at: int) -> Diagnosis:
     """The diagnosis of one of its runs."""
     run = diagnosis.runs[at]
-    counts = {
-        severity: sum(one.severity == severity and one.part_of is None for one in run.findings)
-        for severity in ("error", "warning", "info")
-    }
-    points = sum(source.points for source in run.sources)
-    return replace(
-        diagnosis, runs=(run,), unread=(), summary=replace(diagnosis.summary, runs=1, points=points, **counts)
+    told = [one.severity for one in run.findings if one.part_of is None]
+    summary = replace(
+        diagnosis.summary,
+        error=told.count("error"),
+        warning=told.count("warning"),
+        info=told.count("info"),
+        runs=1,
+        points=sum(source.points for source in run.sources),
+        accepted=len(run.accepted),
+        unmatched=(),
     )
+    return replace(diagnosis, runs=(run,), unread=(), summary=summary)
 
 
 def file_names(names: Sequence[str]) -> list[str]:

@@ -242,6 +242,7 @@ class Summary:
     points: int
     seconds: float
     accepted: int = 0  # findings that someone accepted; the counts above are without them
+    unmatched: tuple[str, ...] = ()  # entries of the file of accepted findings that no finding matches any more
 
 
 @dataclass(frozen=True, slots=True)

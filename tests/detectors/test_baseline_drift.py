@@ -55,7 +55,7 @@ def test_slower_or_worse_in_its_own_direction(now: Mapping[str, Curve], before: 
         ({"train/loss": loss(1) * 0.9}, {"train/loss": loss(2)}),
         ({"train/loss": loss(1)}, {"train/loss": (np.arange(1, 1001, 7), loss(2)[::7])}),
         ({"train/loss": loss(1)}, {"train/loss": (np.arange(3, 1000, 10), loss(2)[2:999:10])}),
-        ({"train/loss": loss(1)[:300]}, {"train/loss": loss(2)}),
+        ({"train/loss": loss(1)[:995]}, {"train/loss": loss(2)}),
         ({"step_time": np.full(500, 1.03)}, {"step_time": np.full(500, 1.0)}),
         ({"step_time": np.where(np.arange(500) % 50, 1.0, 9.0)}, {"step_time": np.full(500, 1.0)}),
         ({"train/loss": loss(1), "grad_norm": np.full(1000, 5.0)}, {"train/loss": loss(2), "grad_norm": np.ones(1000)}),
@@ -86,6 +86,11 @@ def test_exact_is_exact() -> None:
 def test_a_metric_that_was_lost() -> None:
     (found,) = findings("baseline-drift", against({"train/loss": loss(1)}, {"train/loss": loss(2), "eval/loss": [3.0]}))
     assert (found.metric, found.severity, found.first_step) == ("eval/loss", "warning", None)
+
+
+def test_a_run_that_ends_before_the_baseline_is_told_so() -> None:
+    (found,) = findings("baseline-drift", against({"train/loss": loss(1)[:300]}, {"train/loss": loss(2)}))
+    assert (found.severity, found.title) == ("info", "Ends at step 300, the baseline at 1,000")
 
 
 def test_nothing_to_be_held_against() -> None:

@@ -39,8 +39,8 @@ def told(*runs: RunDiagnosis, unread: tuple[SourceReport, ...] = ()) -> Diagnosi
     """A diagnosis of these runs."""
     severities = [finding.severity for run in runs for finding in run.findings if finding.part_of is None]
     points = sum(source.points for run in runs for source in run.sources)
-    counts = {name: severities.count(name) for name in ("error", "warning", "info")}
-    summary = Summary(**counts, runs=len(runs), points=points, seconds=0.0)
+    error, warning, info = (severities.count(name) for name in ("error", "warning", "info"))
+    summary = Summary(error, warning, info, len(runs), points, seconds=0.0)
     return Diagnosis("0.1.0", summary, runs, {"detect": {"slowdown": {"rise": 0.05}}}, unread)
 
 

@@ -10,7 +10,8 @@ the steps both have; where the steps differ the baseline is drawn through its po
 baseline's value, are averaged by median over at most 40 blocks. The run has drifted where the median of the last
 quarter of the blocks is worse by more than `loss` (or `speed`) and by 4 times the noise between blocks. `exact` asks
 instead for the same value at every common step, within 1e-6 of it: the test for runs that are to be reproduced to the
-bit. A metric that the baseline has and the run lost is told as well.
+bit. A metric that the baseline has and the run lost is told as well, and a run that ends before the baseline does: what
+came after its last step was held against nothing.
 
 What to do
 Compare configuration, data order and versions of the two runs from the first step named. Where the change is wanted,
@@ -80,7 +81,7 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
             f"{most} steps in common with the baseline, {least} are needed" if most
             else "the baseline and the run have no loss, score or speed in common at the same steps"
         )  # fmt: skip
-    return findings
+    return [*findings, *_shorter(run, run.baseline)]
 
 
 def _differences(now: Series, before: Series, *, exact: bool) -> tuple[Ints, Floats, Floats]:
@@ -164,6 +165,32 @@ def _exactly(series: Series, step: Ints, difference: Floats) -> Finding | None:
             ),
         ),
     )  # fmt: skip
+
+
+def _shorter(run: Run, baseline: Run) -> list[Finding]:
+    """The line that the run ends two rows and 1 % of the steps before the baseline or more, by their longest series."""
+    judged = [one for one in baseline.series if one.about.role in _JUDGED and len(one) > 1 and not one.positional]
+    pairs = [(now, one) for one in judged if (now := run.get(one.metric)) is not None and len(now)]
+    if not pairs:
+        return []
+    now, before = max(pairs, key=lambda pair: len(pair[1]))
+    last, end = int(now.step[-1]), int(before.step[-1])
+    if end - last < max(2 * int(np.median(np.diff(before.step))), 0.01 * end):
+        return []
+    return [
+        Finding(
+            detector="baseline-drift",
+            severity="info",  # it may still go on
+            metric=None,
+            first_step=last,
+            last_step=last,
+            title=f"Ends at step {last:,}, the baseline at {end:,}",
+            message=f"The run ends at step {last:,}, the baseline at {end:,}: what should come after that was held "
+            "against nothing.",
+            evidence=(Evidence("last step", now.metric, last, last, float(last), float(end)),),
+            actions=("Let the run go as far as the baseline, or write a baseline of this length",),
+        )
+    ]
 
 
 def _lost(before: Series) -> Finding:

@@ -54,6 +54,13 @@ def missing(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:
             yield "Not judged", run.path, f"{run.name}: {reason}"
 
 
+def unmatched(diagnosis: Diagnosis, most: int = 10) -> str:
+    """Accepted entries that no finding matches any more, in a sentence; "" without any."""
+    left = diagnosis.summary.unmatched
+    more = f" and {len(left) - most:,} more" if len(left) > most else ""
+    return f"Accepted, but not found any more: {'; '.join(left[:most])}{more}. Take it out of the file." if left else ""
+
+
 def told(run: RunDiagnosis) -> Iterator[Finding]:
     """The findings that stand for themselves: none that is told inside of another."""
     known = {finding.id for finding in run.findings}

@@ -38,7 +38,8 @@ def render(diagnosis: Diagnosis, options: Options) -> bytes:  # noqa: ARG001
     accepted = sum(len(run.accepted) for run in diagnosis.runs)
     last = verdict_of(diagnosis) + (f". {accepted} accepted" if accepted else "")
     lines = [line for kind, found in commands.items() for line in _shown(kind, found)]
-    return "\n".join([*lines, _log(last), ""]).encode("utf-8", "replace")
+    left = _gate.unmatched(diagnosis)
+    return "\n".join([*lines, *([_log(left)] if left else []), _log(last), ""]).encode("utf-8", "replace")
 
 
 def _shown(kind: str, commands: list[str]) -> Iterator[str]:

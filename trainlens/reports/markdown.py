@@ -62,6 +62,8 @@ def render(diagnosis: Diagnosis, options: Options) -> bytes:  # noqa: ARG001
         blocks.append(
             "\n".join(f"- not read: {_code(one.path)}: {_escaped(one.reason)}" for one in unread[:20])[: LONGEST // 10]
         )
+    if obsolete := _gate.unmatched(diagnosis):
+        blocks.append(_escaped(obsolete)[: LONGEST // 10])
     return ("\n\n".join(blocks) + "\n").encode("utf-8", "replace")
 
 

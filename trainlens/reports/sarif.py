@@ -121,6 +121,8 @@ def _invocation(diagnosis: Diagnosis) -> dict[str, Any]:
     sources = [*diagnosis.unread, *(source for run in diagnosis.runs for source in run.sources)]
     unread = [source for source in sources if source.state == "not-read"]
     notes += [_notification("error", f"{source.path} was not read: {source.reason}") for source in unread]
+    if left := _gate.unmatched(diagnosis):
+        notes.append(_notification("note", left))
     failed = any(check.status == "failed" for check in _checks(diagnosis))
     return {"executionSuccessful": not failed and not unread, "toolExecutionNotifications": notes}
 

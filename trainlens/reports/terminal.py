@@ -13,6 +13,7 @@ from typing import Literal
 
 from trainlens.diagnosis import Diagnosis, Evidence, Finding, RunDiagnosis, Verdict
 from trainlens.model import Note, SourceReport
+from trainlens.reports import _gate
 from trainlens.reports import _words as words
 from trainlens.reports._scores import scores_line
 from trainlens.reports._sparkline import Sparkline, close_up, sparkline
@@ -66,6 +67,8 @@ def _rows(diagnosis: Diagnosis, options: Options) -> Iterator[Row]:
             yield Row("")
         yield from _run(run, diagnosis, options, detail)
     yield from map(_unread, diagnosis.unread if options.verbose else _not_ignored(diagnosis.unread))
+    if left := _gate.unmatched(diagnosis):
+        yield Row("  Accepted", left, "bold")
     if options.reports:
         yield Row("  Reports", ", ".join(options.reports), "dim")
 
