@@ -74,3 +74,16 @@ def test_peaks_that_the_run_has_all_along_are_its_scatter(seed: int) -> None:
     norm = np.exp(0.1 * chance.normal(size=4000))
     norm[chance.integers(0, 4000, 160)] *= chance.uniform(4, 9, 160)
     assert fires("gradient-spike", {"grad_norm": norm}) == []
+
+
+NOISE = np.exp(0.2 * np.random.default_rng(11).normal(size=300))
+
+
+@pytest.mark.parametrize(("first", "told"), [((313_480.0,), 1), ((9e4, 2e3, 900.0), 3), ((40.0, 20.0), 0), ((), 0)])
+def test_a_first_norm_of_another_size_is_worth_a_line(first: tuple[float, ...], told: int) -> None:
+    norms = NOISE.copy()
+    norms[: len(first)] = first
+    found = [one for one in findings("gradient-spike", {"grad_norm": norms}) if one.title.startswith("First")]
+    assert [(one.severity, one.first_step, one.last_step) for one in found] == [("info", 1, told)] * bool(told)
+    later = {"grad_norm": (np.arange(5000, 5300), norms)}
+    assert not any(one.title.startswith("First") for one in findings("gradient-spike", later))

@@ -251,3 +251,43 @@ def test_skewed_and_correlated_scatter_is_no_spike(seed: int, points: int, law: 
         steps = chance.normal(size=points)
         noise = np.exp(0.12 * np.convolve(steps, 0.8 ** np.arange(20), "full")[:points] * 0.6)
     assert [one for one in fires("loss-spike", falling(points, scatter=0.0) * noise) if one[2] != "info"] == []
+
+
+def begun(*first: float, points: int = 400, scatter: float = 0.004) -> Floats:
+    """A loss whose first points are these, and which then falls from 9 by a power law."""
+    rest = 2 + 7 * (1 + np.arange(points) / 20) ** -0.5
+    noise = 1 + scatter * np.random.default_rng(2).normal(size=points + len(first))
+    return np.asarray(np.r_[first, rest] * noise)
+
+
+@pytest.mark.parametrize(
+    ("first", "points", "low", "back"),
+    [((10.9, 16.9, 12.0, 10.5), 400, 1, 4), ((10.0, 9.9, 10.8, 10.6, 10.2), 400, 2, 6), ((8.6, 8.5, 11.0), 14, 2, 4)],
+)
+def test_a_rise_in_the_first_steps_is_worth_a_line(first: tuple[float, ...], points: int, low: int, back: int) -> None:
+    (found,) = findings("loss-spike", begun(*first, points=points))
+    assert found.severity == "info"
+    assert found.first_step == low
+    assert found.last_step is not None
+    assert abs(found.last_step - back) <= 1
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        begun(10.0, 9.9, 10.1),
+        begun(10.0, 9.5, 10.4, scatter=0.03),
+        begun(10.0, 12.0, 13.0, points=400)[::-1],
+        np.r_[10.0, 9.9, 11.5, np.linspace(11, 10.5, 300)],
+        -begun(10.9, 16.9, 12.0),
+    ],
+    ids=["small", "noise", "at the end", "learns nothing after it", "below zero"],
+)
+def test_other_starts_are_quiet(loss: Floats) -> None:
+    assert not any("first steps" in one.title for one in findings("loss-spike", loss))
+
+
+def test_a_log_from_the_middle_of_a_run_has_no_start() -> None:
+    loss = begun(10.9, 16.9, 12.0, 10.5)
+    curves = {"train/loss": (np.arange(5000, 5000 + len(loss)), loss)}
+    assert not any("first steps" in one.title for one in findings("loss-spike", curves))

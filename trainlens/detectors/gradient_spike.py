@@ -7,8 +7,9 @@ How it is found
 The logarithm of the norm against the running median of its neighbours. A spike is more than `ratio` times that level
 and further out than chance would reach in a series of this length (the tail of the downward scatter tells), and than
 `usual` times the peaks that this run has all along, and lasts at most 2 % of the run. It is a warning when it is more
-than `severe` times the level, or when the training loss leaves its own level within 20 steps; else it is worth a line:
-small batches have such leaps without harm.
+than `severe` times the level, or when the training loss leaves its own level within 20 steps; else it is worth a
+line: small batches have such leaps without harm. A first norm of more than `start` times those that follow is worth a
+line.
 
 What to do
 Look at the samples of these steps; clip the gradient, or clip it lower.
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainlens.citations import measured
+from trainlens.citations import JUDGEMENT, measured
 from trainlens.detectors._levels import surely
 from trainlens.detectors._loss_spikes import usual_reach
 from trainlens.diagnosis import Evidence, Finding, NotEnoughData
@@ -45,6 +46,7 @@ class Options:
     sigmas: float = threshold(6.0, "least height in deviations of the logarithm", source=_RUNS)
     usual: float = threshold(1.3, "height over what a usual twentieth of the run reaches", unit="times", source=_RUNS)
     loss_sigmas: float = threshold(6.0, "height of a loss that counts as following", source=_RUNS)
+    start: float = threshold(100.0, "first norm against those that follow", unit="times", source=JUDGEMENT)
     points: int = threshold(40, "points needed", source=_RUNS)
 
 
@@ -56,10 +58,37 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
         step, value = series.step[use], series.value[use]
         longest = max(longest, len(value))
         if len(value) >= options.points:
-            found += _of(run, series, options, step, np.log(value))
+            found += [*_first(series, options, step, value), *_of(run, series, options, step, np.log(value))]
     if longest < options.points:
         return NotEnoughData(f"{longest} gradient norms, {options.points} are needed")
     return found
+
+
+def _first(series: Series, options: Options, step: Ints, value: Floats) -> list[Finding]:
+    """The line that the very first norms are of another size than all that follow."""
+    usual = float(np.median(value[10:60]))
+    high = int(np.argmax(np.r_[value[:10] <= options.start * usual, True]))
+    if not high or step[0] > 10 * (step[1] - step[0]):
+        return []
+    first, last = int(step[0]), int(step[high - 1])
+    return [
+        Finding(
+            detector="gradient-spike",
+            severity="info",
+            metric=series.metric,
+            first_step=first,
+            last_step=last,
+            title=f"First gradient norm is {number(float(value[0]))}, then {number(usual)}",
+            message=f"{series.metric} is {number(float(value[0]))} at step {first:,} and {number(usual)} from step "
+            f"{int(step[10]):,} on: the initial weights, or a state that was not loaded, are far off.",
+            confidence=0.7,
+            evidence=(
+                Evidence("first norm against those that follow", series.metric, first, last, float(value[0]), usual,
+                         usual * options.start, limit_name="gradient-spike.start"),
+            ),
+            actions=("Look at the initialisation, and clip from the first step on",),
+        )
+    ]  # fmt: skip
 
 
 def _of(run: Run, series: Series, options: Options, step: Ints, logs: Floats) -> list[Finding]:

@@ -22,9 +22,10 @@ Recovered: note the step; if they grow or repeat, lower the learning rate, clip 
 beta2. Not recovered: restart from the checkpoint before it and skip some hundred batches.
 
 When it is wrong
-In the first 2 % of the points (warm-up) only explosions count. Another batch size or sequence length at the same step
-explains a rise. Losses of policies have no direction and are not judged. Scatter that reaches far up all along the
-run (tiny batches) is normal for that run and hides spikes of like size.
+In the first 2 % of the points (warm-up) only explosions count; a rise there that was learned away is told as info.
+Another batch size or sequence length at the same step explains a rise. Losses of policies have no direction and are
+not judged. Scatter that reaches far up all along the run (tiny batches) is normal for that run and hides spikes of
+like size.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ from trainlens.detectors._loss_context import (
 )
 from trainlens.detectors._loss_levels import rise_of
 from trainlens.detectors._loss_spikes import LEAST, Limits, Spike, spikes_of
+from trainlens.detectors._start_up import StartUp, start_up
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
 from trainlens.figures import number
 from trainlens.model import Run, Series
@@ -97,7 +99,28 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
         for spike in spikes:
             near_it = sum(abs(other.first - spike.first) < options.lasting * len(curve) for other in spikes)
             add(findings, _told(run, curve, spike, near_it, options))
+        if one.metric == "train/loss" and (begun := start_up(curve)) is not None:
+            free = not any(spike.first <= begun.back and begun.low <= spike.end(len(curve)) for spike in spikes)
+            findings += [_start(curve, begun)] if free else []
     return findings or too_short([curve_of(one) for one in series], LEAST) or []
+
+
+def _start(curve: Curve, begun: StartUp) -> Finding:
+    first, peak, back = (int(curve.step[at]) for at in (begun.low, begun.top, begun.back))
+    low, high = float(curve.value[begun.low]), float(curve.value[begun.top])
+    return Finding(
+        detector="loss-spike",
+        severity="info",
+        metric=curve.metric,
+        first_step=first,
+        last_step=back,
+        title=f"Loss rose in the first steps, back by {back:,}",
+        message=f"{curve.metric} rose from {curve.shown(low)} at step {first:,} to {curve.shown(high)} at step "
+        f"{peak:,} and was back at step {back:,}: a start that is too fast.",
+        confidence=0.7,
+        evidence=(Evidence("rise within the first points", curve.metric, first, back, high, low),),
+        actions=("Warm the learning rate up for longer",),
+    )
 
 
 def _kept(run: Run, series: Series, curve: Curve, options: Options) -> list[Spike]:
