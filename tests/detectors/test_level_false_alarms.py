@@ -13,13 +13,13 @@ MOST = 0.02  # warnings or errors for each healthy run: one in 60
 
 
 def scattered(random: np.random.Generator, n: int, kind: str) -> Floats:
-    """n points of noise of about unit size: normal, heavy-tailed, or correlated from point to point."""
+    """n points of noise of about unit size: normal, heavy-tailed, correlated a little or much."""
     if kind == "heavy":
         return np.asarray(random.standard_t(4, n) / 2**0.5)
     noise = random.normal(size=n)
-    if kind == "correlated":
-        for at in range(1, n):
-            noise[at] = 0.6 * noise[at - 1] + 0.8 * noise[at]
+    memory = {"correlated": 0.6, "wandering": 0.9}.get(kind, 0.0)
+    for at in range(1, n if memory else 0):
+        noise[at] = memory * noise[at - 1] + (1 - memory**2) ** 0.5 * noise[at]
     return np.asarray(noise)
 
 
@@ -32,7 +32,7 @@ def alarms(detector: str, curves: object) -> int:
     return sum(one.severity != "info" for one in findings(detector, curves))
 
 
-@pytest.mark.parametrize("noise", ["normal", "heavy", "correlated"])
+@pytest.mark.parametrize("noise", ["normal", "heavy", "correlated", "wandering"])
 @pytest.mark.parametrize("detector", ["loss-plateau", "flat-loss", "loss-shift", "loss-oscillation"])
 def test_training_losses(detector: str, noise: str) -> None:
     random = np.random.default_rng(1)

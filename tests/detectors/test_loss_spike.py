@@ -238,19 +238,21 @@ def test_the_olmo_score_counts_far_values_of_the_middle(values: Floats, expected
     assert found == (expected if expected is None else pytest.approx(expected, abs=1e-6))
 
 
-@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("points", [120, 900, 6000])
 @pytest.mark.parametrize("law", ["gamma", "lognormal", "correlated"])
-def test_skewed_and_correlated_scatter_is_no_spike(seed: int, points: int, law: str) -> None:
-    chance = np.random.default_rng(100 * points + seed)
-    if law == "gamma":
-        noise = chance.gamma(4, size=points) / 4
-    elif law == "lognormal":
-        noise = np.exp(0.3 * chance.normal(size=points))
-    else:
-        steps = chance.normal(size=points)
-        noise = np.exp(0.12 * np.convolve(steps, 0.8 ** np.arange(20), "full")[:points] * 0.6)
-    assert [one for one in fires("loss-spike", falling(points, scatter=0.0) * noise) if one[2] != "info"] == []
+def test_skewed_and_correlated_scatter_is_no_spike(points: int, law: str) -> None:
+    chance, alarms = np.random.default_rng(points), 0
+    for _ in range(60):
+        if law == "gamma":
+            noise = chance.gamma(4, size=points) / 4
+        elif law == "lognormal":
+            noise = np.exp(0.3 * chance.normal(size=points))
+        else:
+            steps = chance.normal(size=points)
+            noise = np.exp(0.25 * np.convolve(steps, 0.8 ** np.arange(20), "full")[:points] * 0.6)
+        told = fires("loss-spike", falling(points, scatter=0.0) * noise)
+        alarms += any(severity != "info" for _, _, severity in told)
+    assert alarms <= 1  # 0.02 a healthy run
 
 
 def begun(*first: float, points: int = 400, scatter: float = 0.004) -> Floats:

@@ -14,6 +14,7 @@ LEAST = 40  # points
 _BLOCKS = ((1, 0.0), (4, 1.0), (16, 2.5))  # points a block, and how much more than `score` its mean must have
 _BEYOND = 20.0  # times the level: a spike by any scatter
 _BENT = 0.75  # of the scatter that bends tell: a floor, for a high-passed curve scatters a little less
+_EARLY = 9.0  # deviations by which an early explosion is above a start of three points, which are noise themselves
 _ROUGHNESS = 1.08  # a median of 17 points follows its own centre: the residual is this much too small
 
 
@@ -188,8 +189,11 @@ def _early(curve: Curve, found: list[Spike]) -> list[Spike]:
     added = []
     for first, last in high:
         peak = first + int(np.argmax(value[first : last + 1]))
-        beyond = last - first >= 3 and float(np.median(value[first : last + 1])) > float(curve.value[last + 1 :].max())
-        least = max(1.5, float(np.exp((2 if beyond else 6) * scatter)))  # beyond all that the run's scatter reaches
+        later = float(curve.value[last + 1 :].max(initial=0.0)) * float(np.exp(scatter))
+        beyond = last - first >= 3 and float(np.median(value[first : last + 1])) > later
+        least = max(
+            1.5, float(np.exp((2 if beyond else _EARLY) * scatter))
+        )  # beyond all that the run's scatter reaches
         if value[peak] <= least * start or last == first:
             continue
         found = [spike for spike in found if not first - 5 <= spike.first <= last + 5]
