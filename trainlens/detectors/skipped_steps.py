@@ -106,9 +106,10 @@ def _usual(step: Ints, skips: Floats, found: list[Finding], begin: int) -> list[
     at = np.flatnonzero(rest)
     if not len(at):
         return []
-    search = float(rest[:begin].sum())
-    where = f", {search:,.0f} of them in the search at the start" if search else ""
-    what = f"{counted(round(float(rest.sum())), 'skipped step')}{where}, as a dynamic loss scale does"
+    search, count = float(rest[:begin].sum()), float(rest.sum())
+    some = f", {search:,.0f} of them" if search < count else ""
+    where = f"{some} in the search at the start" if search else ""
+    what = f"{counted(round(count), 'skipped step')}{where}, as a dynamic loss scale does"
     return [Explained("skipped-steps", what, int(step[at[0]]), int(step[at[-1]]), "skipped_steps")]
 
 

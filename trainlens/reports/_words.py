@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainlens.diagnosis import Check, Diagnosis, Finding, MetricReport, RunDiagnosis
-from trainlens.figures import NBSP, counted, figures, moment, number, seconds, steps
+from trainlens.figures import NBSP, agreed, counted, figures, moment, number, seconds, steps
 from trainlens.model import SourceReport
 
 __all__ = [
@@ -271,7 +271,7 @@ def _how_far(run: RunDiagnosis) -> str:
     if result.state == "unknown":
         return f"Read up to step {result.last_step:,}{of}"
     if of and result.state != "running":
-        return f"{result.state.capitalize()}, {result.last_step:,}{of} steps"
+        return agreed(f"{result.state.capitalize()}, {result.last_step:,}{of} steps")
     return f"{result.state.capitalize()}, step {result.last_step:,}{of}"
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Literal
 
 from trainlens.diagnosis import Diagnosis, Evidence, Finding, RunDiagnosis, Verdict
+from trainlens.figures import agreed
 from trainlens.model import Note, SourceReport
 from trainlens.reports import _gate
 from trainlens.reports import _words as words
@@ -135,7 +136,7 @@ def _header(run: RunDiagnosis, diagnosis: Diagnosis) -> str:
     parts = [_place(run, diagnosis)]
     if result.last_step is not None:
         of = f" of {result.total_steps:,}" if result.total_steps else ""
-        parts.append(f"{result.last_step:,}{of} steps")
+        parts.append(agreed(f"{result.last_step:,}{of} steps"))
     if result.ranks:
         parts.append(words.counted(result.ranks, "rank"))
     points = words.counted(sum(source.points for source in run.sources), "point")
