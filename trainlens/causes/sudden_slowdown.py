@@ -111,12 +111,8 @@ def straggler(finding: Finding, run: Run) -> Verdict:
         excess = ranks[slowest].during / middle - 1
         earlier = ranks[slowest].before / usual - 1
         told = (
-            (
-                f"rank {slowest} takes {number(ranks[slowest].during, 's')}, the median rank {number(middle, 's')} "
-                f"({excess:+.1%}, limit {number(_LAGGING, 'share')}; before: {earlier:+.1%})"
-            )
-            .replace("%", f"{NBSP}%")
-            .replace("-", "−")
+            f"rank {slowest} takes {number(ranks[slowest].during, 's')}, the median rank {number(middle, 's')} "
+            f"({_more(excess)}, limit {number(_LAGGING, 'share')}; before: {_more(earlier)})"
         )
         where = (metric, finding.first_step, finding.last_step)
         evidence = Evidence("slowest rank over the median", *where, excess, earlier, _LAGGING, "share")
@@ -187,7 +183,7 @@ def work(finding: Finding, run: Run) -> Verdict:
     if speed is None or step is None:
         return missing(cause, "tokens_per_second")
     grown = speed.ratio * step.ratio - 1
-    told = f"a step does {abs(grown):.1%} {'more' if grown >= 0 else 'less'} work than before".replace("%", f"{NBSP}%")
+    told = f"a step does {number(round(abs(grown), 3), 'share')} {'more' if grown >= 0 else 'less'} work than before"
     evidence = Evidence(
         "work of a step against before", rate.metric if rate else None, observed=grown, limit=_LONGER, unit="share"
     )
@@ -198,6 +194,11 @@ def work(finding: Finding, run: Run) -> Verdict:
 
 def log_writing(_finding: Finding, _run: Run) -> Verdict:
     return unmeasured("Log writing", "the logs do not tell how long logging takes. Log the time of each write to know.")
+
+
+def _more(share: float) -> str:
+    """ "+47.7 %", "−3 %"."""
+    return f"{'+' if share >= 0 else '−'}{number(round(abs(share), 3), 'share')}"
 
 
 CAUSES = (checkpoints, evaluation, data_reads, communication, straggler, clocks, work, log_writing)
