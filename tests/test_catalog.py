@@ -214,3 +214,16 @@ def test_a_time_in_milliseconds_that_goes_back_is_that_of_a_step(
 def test_a_tag_that_lost_its_own_name_to_a_fuller_one_is_told_apart() -> None:
     sizes = {"loss": 5000, "train/loss": 20}
     assert [about.name for about in catalog.resolve(sizes, sizes).values()] == ["train/loss", "train/loss/1"]
+
+
+@pytest.mark.parametrize(
+    ("tag", "name"),
+    [
+        ("clocks_throttle_reasons.hw_slowdown", "gpu/throttled/hw_slowdown"),
+        ("clocks_event_reasons.active", "gpu/throttled/active"),
+        ("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "gpu/throttled/active"),
+    ],
+)
+def test_reasons_of_lower_clocks(tag: str, name: str) -> None:
+    about = catalog.resolve([tag])[tag]
+    assert (about.name, about.role, about.panel) == (name, "throttle", "resources")

@@ -128,7 +128,7 @@ Better = Literal["lower", "higher", "none"]
 Role = Literal[
     "loss", "eval-loss", "policy-loss", "score", "reward", "perplexity", "grad-norm", "learning-rate", "loss-scale",
     "skipped", "clipped", "step-time", "throughput", "duration", "clock", "counter", "utilization", "memory", "power",
-    "temperature", "update-ratio", "activation", "expert-load", "other",
+    "temperature", "throttle", "update-ratio", "activation", "expert-load", "other",
 ]  # fmt: skip
 Panel = Literal["overview", "efficiency", "resources", "stability", "distributed", "capability", "other"]
 

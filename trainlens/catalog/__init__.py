@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from trainlens.catalog.table import CLOCKS, FAMILIES, RUNNING_MEANS, TABLE, guess, word_set
-from trainlens.model import NO_RANK, Floats, Metric
+from trainlens.model import NO_RANK, Floats, Metric, Panel
 
 Axis = Literal["step", "time", "rank", "run"]
 Split = Literal["train", "eval", ""]
@@ -283,7 +283,8 @@ def _special(name: _Name, beside: frozenset[str]) -> Metric | None:
         return Metric(name.tag, role="duration")
     for pattern, canonical, role in FAMILIES:
         if found := pattern.match(name.tag):
-            return Metric(canonical.format(**found.groupdict()), "", "none", role, "stability")
+            panel: Panel = "resources" if role == "throttle" else "stability"
+            return Metric(canonical.format(**found.groupdict()), "", "none", role, panel)
     return None
 
 

@@ -225,6 +225,9 @@ FAMILIES: tuple[tuple[re.Pattern[str], str, Role], ...] = (
      "act_{what}/{name}", "activation"),
     (re.compile(r"(?:.*/)?experts?[/_.](?:load|tokens)[/_.]?(?P<name>[\w.]+)", re.I),
      "expert_load/{name}", "expert-load"),
+    (re.compile(r"(?:.*[/.])?clocks_(?:throttle|event)_reasons[/._](?P<name>\w+)", re.I),
+     "gpu/throttled/{name}", "throttle"),
+    (re.compile(r"DCGM_FI_DEV_CLOCKS?_(?:THROTTLE|EVENTS?)_REASONS$", re.I), "gpu/throttled/active", "throttle"),
     (re.compile(r"(?:.*/)?update_(?:to_weight_)?ratio[/_.](?P<name>.+)", re.I), "update_ratio/{name}", "update-ratio"),
 )  # fmt: skip
 
