@@ -49,7 +49,7 @@ FOOLED: list[tuple[str, str, Any, str]] = [
     ("loss-spike", "train/loss", mean_since(LOSS, 400), "is a mean since each of 5 resets"),
     ("slowdown", "step_time", mean_since(at(TIME, slice(0, None, 500), 20.0), 500), "is a mean since each of 4 resets"),
     ("loss-divergence", "train/loss", np.cumsum(LOSS), "is a sum since the start"),
-    ("loss-spike", "train/loss", sum_since(LOSS, 100), "is a sum since resets"),
+    ("loss-divergence", "train/loss", sum_since(LOSS, 400), "is a sum since resets"),
     ("slowdown", "step_time", np.cumsum(TIME), "is a sum since the start"),
     ("slowdown", "step_time", sum_since(TIME, 500), "is a sum since resets"),
     ("data-loading-wait", "data_time", np.cumsum(0.02 * TIME), "is a sum since the start"),

@@ -34,7 +34,8 @@ def start_up(curve: Curve) -> StartUp | None:
     logs = np.log(value)
     rises = logs[:reach] - np.minimum.accumulate(logs[:reach])
     top = int(np.argmax(rises))
-    if rises[top] < max(np.log1p(_RISE), _NOISES * mad(np.diff(logs)) / 2**0.5):
+    scatter = max(mad(np.diff(part)) for part in (logs, logs[: 4 * reach])) / 2**0.5
+    if rises[top] < max(np.log1p(_RISE), _NOISES * scatter):
         return None
     low = int(np.argmin(value[: top + 1]))
     after = np.flatnonzero(value[top:] <= value[low] + _BACK * (value[top] - value[low]))
