@@ -61,7 +61,7 @@ def main() -> None:
         folder = chosen.folder
         if folder is None:
             folder = Path(scratch, "made")
-            inputs_labelled.write(folder)
+            inputs_labelled.write(folder, chosen.seed)
         truths = [json.loads(line) for line in (folder / "TRUTH.jsonl").read_text("utf-8").splitlines()][
             :: chosen.every
         ]
@@ -103,6 +103,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--form", choices=rivals.TABLES, default="jsonl", help="for the tools that read it")
     parser.add_argument("--source", help="only runs of this `source`")
+    parser.add_argument("--seed", type=int, default=inputs_labelled.SEED, help="of the runs that are made")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th run only")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds for a tool and run")
