@@ -11,52 +11,23 @@ import json
 import re
 from datetime import UTC, datetime
 
+from trainlens.catalog.table import word_set
+
 _BEGINS = re.compile(rb'^[ \t]*\{"', re.MULTILINE)
-_MESSAGES = ("log", "msg", "message", "event", "text")
-_AROUND = frozenset(
-    [
-        "stream",
-        "time",
-        "ts",
-        "timestamp",
-        "@timestamp",
-        "date",
-        "asctime",
-        "level",
-        "levelname",
-        "severity",
-        "logger",
-        "name",
-        "module",
-        "caller",
-        "file",
-        "filename",
-        "func",
-        "function",
-        "funcname",
-        "line",
-        "lineno",
-        "linenumber",
-        "pid",
-        "process",
-        "processname",
-        "thread",
-        "threadname",
-        "host",
-        "hostname",
-        "attrs",
-        "kubernetes",
-        "source",
-        "tag",
-        "pod",
-        "container",
-        "namespace",
-        "rank",
-        "@version",
-        "record",  # loguru, which tells in "text" what it writes to a terminal
-    ]
-)
-_TIMES = ("time", "ts", "timestamp", "@timestamp", "asctime", "date")
+_MESSAGES = ("log", "msg", "message", "event", "text", "line", "textpayload", "@message")
+# What may stand beside the message, in small letters; anything else makes the object a row of its own.
+_AROUND = word_set(
+    "stream time ts timestamp @timestamp date asctime level levelname severity logger name module caller file "
+    "filename func function funcname line lineno linenumber pid process processname thread threadname host "
+    "hostname attrs labels kubernetes source tag pod container namespace rank @version record logname insertid "
+    "receivetimestamp resource trace spanid sourcelocation ingestiontime eventid logstreamname loggroupname "
+    "loggroup logstream @logstream @log @ptr priority"
+)  # record: loguru's; logname …: Google Cloud's; ingestiontime …: CloudWatch's; priority: the journal's
+# The fields that journald adds to a message: https://www.freedesktop.org/software/systemd/man/systemd.journal-fields
+_JOURNAL = re.compile(r"_[A-Z_]+|(?:SYSLOG|CODE|MESSAGE|COREDUMP|OBJECT)_[A-Z_]+|TID|ERRNO|UNIT|INVOCATION_ID")
+_TIMES = ("time", "ts", "timestamp", "@timestamp", "asctime", "date", "__REALTIME_TIMESTAMP")
+_UNITS = (1, 1e3, 1e6, 1e9)  # seconds, and parts of them, that whole numbers count since 1970
+_DIGITS = re.compile(r"\d{10,19}")
 
 
 def enveloped(text: bytes) -> bool:
@@ -94,8 +65,11 @@ def _inside(line: str) -> str | None:
         return None
     if not isinstance(entry, dict):
         return None
-    key = next((name for name in _MESSAGES if isinstance(entry.get(name), str)), None)
-    if key is None or any(name != key and name.lower() not in _AROUND for name in entry):
+    written = {name.lower(): name for name in entry}
+    key = next((written[name] for name in _MESSAGES if isinstance(entry.get(written.get(name, "")), str)), None)
+    if key is None or any(
+        name != key and name.lower() not in _AROUND and not _JOURNAL.fullmatch(name) for name in entry
+    ):
         return None
     if len(entry) == 1 and key != "log":
         return None
@@ -107,6 +81,9 @@ def _inside(line: str) -> str | None:
 
 
 def _clock(stamp: object) -> str:
-    if isinstance(stamp, int | float) and 1e9 < stamp < 1e11:
-        return f"{datetime.fromtimestamp(stamp, UTC):%Y-%m-%d %H:%M:%S.%f} "
+    if isinstance(stamp, str) and _DIGITS.fullmatch(stamp):
+        stamp = int(stamp)
+    if isinstance(stamp, int | float):
+        seconds = next((stamp / unit for unit in _UNITS if 1e9 < stamp / unit < 1e11), None)
+        return "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S.%f} "
     return f"{stamp.removesuffix('Z')} " if isinstance(stamp, str) and len(stamp) < 40 else ""

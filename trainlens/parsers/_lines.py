@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from trainlens.model import NO_RANK, Ints
 from trainlens.parsers._envelopes import holds_envelopes, opened
-from trainlens.sources import Source
+from trainlens.sources import HEAD, Source
 
 BLOCK = 4 << 20  # bytes read at once: what is made of them still fits the caches
 SLACK = 4096
@@ -41,6 +41,10 @@ _PREFIX = re.compile(
 _BEGINS_PREFIX = re.compile(
     r"\s*(?:\d{1,6}:\s|\[[\w .-]*\d{1,6}\]|\[[\w.-]+:\d+\]:|\(.{0,60}?pid=|localhost: |[a-z\d][\w.-]*\d: )"
 )
+# Values with a decimal comma that is neither one of thousands nor one between two values; values with a point.
+_COMMA = re.compile(rb"(?:(?<!\d):|[= ])[-+]?(?:0,\d+|\d+,(?:\d\d?|\d{4,}))(?:[eE][-+]?\d+)?%?(?=[\s;|)]|\Z)")
+_POINT = re.compile(rb"[:=]\s?[-+]?\d+\.\d")
+_BETWEEN_DIGITS = re.compile(rb"(?<=\d),(?=\d)")
 CLOCK = re.compile(
     r"(?<![\d.])(?:(\d{4})[-/](\d\d)[-/](\d\d)|(\d\d)/(\d\d)/(\d{4}))[ T_]+(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?"
 )
@@ -132,12 +136,25 @@ def head_text(head: bytes) -> str:
     text = head[mark:].decode(name, "replace")
     text = opened(text.encode()).decode() if text.lstrip().startswith('{"') else text
     text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = pointed(text.encode()).decode() if decimal_commas(text.encode()) else text
     return plain(text.rpartition("\n")[0] or text)
+
+
+def decimal_commas(text: bytes) -> bool:
+    """Whether the values of a text are written with decimal commas: some can be nothing else, and none has a point."""
+    return len(_COMMA.findall(text)) >= 3 and not _POINT.search(text)
+
+
+def pointed(text: bytes) -> bytes:
+    """The text with points for commas between digits; as long as before."""
+    return _BETWEEN_DIGITS.sub(b".", text)
 
 
 def blocks(source: Source, start: int = 0, line: int = 1, size: int = BLOCK) -> Iterator[Block]:
     """The file from byte `start`, which is the beginning of line `line`, in blocks that end between lines."""
-    name, mark = encoding(source.head(4))
+    head = source.head(HEAD)
+    name, mark = encoding(head)
+    commas = decimal_commas(head if name == "utf-8" else head.decode(name, "ignore").encode())
     decode = codecs.getincrementaldecoder(name)("replace") if name.startswith("utf-16") else None
     left, end = b"", start if start else 0
     skip = mark if start == 0 else 0
@@ -154,11 +171,14 @@ def blocks(source: Source, start: int = 0, line: int = 1, size: int = BLOCK) -> 
         padded, left = b"".join((left, memoryview(fresh)[:cut], bytes(SLACK))), fresh[cut:]
         if holds_envelopes(padded):
             padded = opened(padded[:-SLACK]) + bytes(SLACK)
+        padded = pointed(padded) if commas else padded
         ends = newlines(np.frombuffer(padded, np.uint8))
         yield Block(padded, line, end - len(left), ends, torn=False)
         line += len(ends)
     if left:
-        yield Block(opened(left) + bytes(SLACK), line, end - len(left), np.empty(0, np.int64), torn=True)
+        begin = end - len(left)
+        left = pointed(opened(left)) if commas else opened(left)
+        yield Block(left + bytes(SLACK), line, begin, np.empty(0, np.int64), torn=True)
 
 
 def newlines(buffer: NDArray[np.uint8]) -> Ints:

@@ -10,6 +10,9 @@ NUMBER = (
     r"|[-+]?(?:nan|NaN|NAN|inf|Inf|INF|[Ii]nfinity)(?=m?s\b|%|\b)"
 )
 
+# A count of steps: 12000, 12,000, 12k
+COUNT = r"\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?[kKM]\b|\d+"
+
 THOUSANDS = {"K": "e3", "k": "e3", "M": "e6", "G": "e9", "T": "e12"}
 _DURATIONS = ("s", "m", "h", "d")  # "6s" goes on as "1m 6s": no number to compare
 _PLAIN = re.compile(rf"\s*(?:tensor|np\.float\d+|np\.int\d+|array)?\(?\s*({NUMBER})([A-Za-z%/]*)")
@@ -24,6 +27,13 @@ def scaled(number: str, unit: str = "") -> float:
     if power and "e" not in number and "E" not in number and number[-1].isdigit():
         return float(number + power)
     return float(number)
+
+
+def counted(text: str) -> int:
+    """The number of steps that is written so: 12000, "12,000", "12k"."""
+    if text.isdigit():
+        return int(text)
+    return round(scaled(text[:-1], text[-1]) if text[-1].isalpha() else scaled(text))
 
 
 def loose(text: str) -> float | None:

@@ -20,7 +20,7 @@ from trainlens.parsers._marks import STEP, Mark
 from trainlens.parsers._numbers import NUMBER, THOUSANDS, scaled
 from trainlens.parsers._pair_blocks import Blocks
 from trainlens.parsers._pair_places import CODE, COUNTED, HELD_OUT, INSIDE, REACH, Place, Row, is_row, placed
-from trainlens.parsers._pairs import Field, bare, is_metric, is_step, message, outermost, pairs, spaced, split_of
+from trainlens.parsers._pairs import Field, bare, is_metric, is_step, leads, message, outermost, pairs, spaced, split_of
 from trainlens.parsers._positions import RUNNING_EVALUATION, Counter
 from trainlens.parsers._text_page import UNKNOWN, Page
 
@@ -33,8 +33,9 @@ _KERAS_LINE = re.compile(r" ?- \d+m?s(?: \d+m?s/\w+)? - (?=\w)")  # the end of a
 class PairLines:
     """Reads one line after another; remembers progress bars and what the trainer's lines look like."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, head: Sequence[str] = ()) -> None:
         self.page = page
+        self.led = leads(head)  # rows begin with their step
         self.blocks = Blocks(page)
         self.counter = Counter()  # of positions in epochs
         self.bars: dict[int, int] = {}  # total → the last count
@@ -79,7 +80,7 @@ class PairLines:
     def _rest(self, text: str, torn: bool) -> bool:
         if "{'" in text or '{"' in text or '{ "' in text:
             return self._dictionary(text)
-        if ":" in text or "=" in text or COUNTED.search(text, 0, REACH) or HELD_OUT.match(text):
+        if self.led or ":" in text or "=" in text or COUNTED.search(text, 0, REACH) or HELD_OUT.match(text):
             return self._pairs(text, torn)
         return False
 
@@ -147,11 +148,12 @@ class PairLines:
             return False
         begin = message(text)
         found = list(pairs(text, begin))
-        place = placed(text, begin, found)
+        place = placed(text, begin, found, led=self.led)
         if place.at or place.own:
             found = [field for field in found if field.begin >= place.end]
         if begun := place.end or text.find("| num_updates ") + 1:
-            found = [*found, *(spaced(text, begun) if place.loose else bare(text, begun, found))]
+            more = [] if place.loose else list(bare(text, begun, found))
+            found = [*found, *(more if more or found else spaced(text, begun))]
         elif found or HELD_OUT.match(text):
             found = [*found, *bare(text, found[0].end if found else 0, found, sure=False)]
         if torn and found and not self._ends.whole(text, max(field.end for field in found)):
@@ -197,7 +199,9 @@ class PairLines:
                 inside = field.key.lower() in INSIDE
                 marks.append(Mark(STEP, *field.number))
                 continue
-            marks.append(Mark(field.key, *field.number, THOUSANDS.get(field.unit, "")))
+            if results >= 0:
+                split = "train/" if field.begin < results else "valid/"
+            marks.append(Mark(split + field.key, *field.number, THOUSANDS.get(field.unit, "")))
             if field.unit and field.unit not in THOUSANDS:
                 self.page.unit(field.key, field.unit)
             if UNKNOWN.get(field.key) == field.value:
@@ -205,8 +209,6 @@ class PairLines:
                 continue
             if field.key.lower().removeprefix("training ").removeprefix("train ") in ("epoch", "epochs"):
                 epoch = int(field.value) if field.value == field.value // 1 and abs(field.value) < 1e9 else None
-            if results >= 0:
-                split = "train/" if field.begin < results else "valid/"
             values.append((split + field.key, field.value))
         if step is not None and inside and epoch is not None:
             step = self.counter.counted_on(epoch, step)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from trainlens.parsers._marks import EPOCH, TOTAL, Mark
 from trainlens.parsers._marks import INSIDE as INSIDE_EPOCH
+from trainlens.parsers._numbers import counted
 from trainlens.parsers._pairs import (
+    BARE_STEP,
     EPOCH_WORD,
     LOOSE_STEP,
     MAY_STEP,
@@ -65,8 +67,11 @@ class Place:
         return [*place, *marks]
 
 
-def placed(text: str, begin: int, found: Sequence[Field]) -> Place:
-    """The step that is not the value of a name: a place in an epoch, a word and a number, a number in brackets."""
+def placed(text: str, begin: int, found: Sequence[Field], *, led: bool = False) -> Place:
+    """The step that is not the value of a name: a place in an epoch, a word and a number, a number in brackets.
+
+    Where rows are `led` by their step it is the number that they begin with.
+    """
     steps = [field for field in found if is_step(field.key)]
     if steps and steps[0].total and steps[0].key.lower() in INSIDE and (at := position(text)) and at.total:
         return Place(at.end, at=at)  # [Epoch 1/120][Iter: 10/100]
@@ -75,6 +80,10 @@ def placed(text: str, begin: int, found: Sequence[Field]) -> Place:
     if lead := leading_step(text, begin):
         group = next(number for number in (1, 2, 3) if lead[number])
         return Place(lead.end(), int(lead[group]), mark=lead.span(group), named="the number in brackets", own=True)
+    if led and (lead := BARE_STEP.match(text, begin)):
+        which = 1 if lead[1] else 3
+        named, total = "the number that lines begin with", counted(lead[which + 1] or "0")
+        return Place(lead.end(), counted(lead[which]), total, mark=lead.span(which), named=named, own=True)
     if not MAY_STEP.search(text):
         return Place()
     word = STEP_WORD.search(text)
@@ -88,7 +97,9 @@ def placed(text: str, begin: int, found: Sequence[Field]) -> Place:
             word = None  # other words stand between
     if word:
         name = text[word.start() : word.start(1)].strip(" #").lower()
-        return Place(word.end(), int(word[1]), int(word[2] or 0), None, None, word.span(1), f"'{name}'", loose)
+        return Place(
+            word.end(), counted(word[1]), counted(word[2] or "0"), None, None, word.span(1), f"'{name}'", loose
+        )
     if word := EPOCH_WORD.search(text, 0, REACH):
         return Place(word.end(), epoch=int(word[1]), total=int(word[2] or 0))
     return Place()

@@ -6,35 +6,43 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from trainlens import catalog
-from trainlens.parsers._numbers import NUMBER, scaled
+from trainlens.parsers._numbers import COUNT, NUMBER, counted, scaled
 
 # Some numbers stand in brackets of their own: tensor(2.5), np.float64(2.5), [2.5]; a list of several is no number.
 _VALUE = re.compile(
     rf"[:=]\s*(?:(?:tensor|np\.\w{{1,10}}|[aA]rray)(\()|(\[)|['\"](?=[^\s'\"]{{1,40}}['\"]))?({NUMBER})"
     r"([A-Za-z%]*(?:/[A-Za-z]+)?)['\"]?"
     r"(?:\s*/\s*(\d+))?(?:\s?\(([\d.]+)%\))?"
-    r"(?:\s([KMG]i?B|ms|secs?|seconds|%)(?![\w/%]))?(?=[\s,;|)\]}(]|\Z)(?!\s?(?:days?|hours?|hrs?|min(?:ute)?s?)\b)"
+    r"(?:\s([KMG]i?B|ms|secs?|seconds|%)(?![\w/%]))?(?=[\s,;|)\]}(]|\Z)(?!,\d)(?!\s?(?:days?|hours?|hrs?|min(?:ute)?s?)\b)"
 )
 _CUT = re.compile(r"[|,;\t\[\]{}>]|\s{2,}|\s-\s|:\s|(?<=\d):|(?<!\w)\((?!\w{1,20}\) \w)")
 _ENDS_IN_NUMBER = re.compile(r" #?\d[\d.,]*[a-zA-Z%]{0,2}\Z")
 _IN_BRACKETS = re.compile(r"\s?\([^()]{1,30}\)\Z")
 _NAME = re.compile(r"[^\W\d][^\n]{0,59}\Z")
 STEP_WORD = re.compile(
-    r"\b(?:(?:global[ _]step|step|iter|iteration|update)s?[ #]+|Up\. )(\d+)(?:\s*/\s*(\d+))?"
-    r"(?=\s*(?:[:;|,\])-]|\Z)|\s+(?-i:[|A-Z])|\s\((?:[\d.]+ iter/s|[\d.]{1,8}%\)\s*[|:,-]))",
+    rf"\b(?:(?:global[ _]step|step|iter|iteration|update)s?[ #]+|Up\. )({COUNT})(?:\s*/\s*({COUNT}))?"
+    r"(?!,\d)(?=\s*(?:[:;|,\])-]|\Z)|\s+(?-i:[|A-Z])|\s\((?:[\d.]+ iter/s|[\d.]{1,8}%\)\s*[|:,-]))",
     re.I,
 )
 MAY_STEP = re.compile(r"tep|ter|pdate|poch|STEP|ITER|Test|Val|EPOCH|Train:|Up\. |Batch")
 # "step 7 loss 2.5 lr 0.1": a step that only blanks part from names and numbers
-LOOSE_STEP = re.compile(r"\b(?:step|iter|iteration)[ #]+(\d+)(?:\s?/\s?(\d+))?(?=\s+[a-z_])", re.I)
+LOOSE_STEP = re.compile(
+    rf"\b(?:step|iter|iteration)[ #]+({COUNT})(?:\s?/\s?({COUNT}))?(?=\s+(?:[-=]+>\s*)?[a-z_])", re.I
+)
 EPOCH_WORD = re.compile(
     r"\bepoch(?:s?\s*[:=#]?\s*\[?|\s*\[)\s*(\d{1,9})(?:\s*/\s*(\d+))?\s*\]?(?:\s+done)?"
     r"(?=\s*[:,;|)-]|\s+[A-Za-z*(]|\s*\Z)",
     re.I,
 )
 # The step in brackets at the begin of a line: XGBoost, LightGBM, CatBoost; CLU behind the header of glog
+# "40 | loss 2.5", "40: loss=2.5", "[40/900] loss: 2.5", "#40 loss 2.5": where such numbers grow from row to row
+BARE_STEP = re.compile(
+    rf"[\s:|>-]*(?:\[\s*({COUNT})(?:\s*/\s*({COUNT}))?\s*\]:?|#?({COUNT})(?:\s*/\s*({COUNT}))?(?:\s*[:|,]|\s-)?)"
+    r"(?=\s+[^\W\d])"
+)
 LEADING_STEP = re.compile(r"\s*(?:\[(\d+)\]|(\d+):)(?=\t)|(?:train: )?\[(\d+)\](?= \w+=)")
 _GLOG = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d")
 # What loggers put before their messages: all up to the level, a bracket with a clock, the place in the source
@@ -57,6 +65,16 @@ _BEHIND = re.compile(
 _TWO_RATES = re.compile(r"\s*(\d+)/\s?(\d+) (tok/s)\s*\Z")  # OpenNMT: of the source and of the target
 _APART = re.compile(r", |\t|\||;|\s-\s|\s:\s|\s{2,}(?=[A-Za-z])(?!(?i:nan|inf)\b)|(?<=\w) \((?=\d[\d.]* ms)")
 _HOLDS_NUMBER = re.compile(r"(?:^|\s)[\d.]+(?:\s|$)")
+# "Loss at step 40: 2.5": the name stands before the step
+_AT_STEP = re.compile(r"(.*\w) (?:at|after|for|@) (?:step|iteration|iter|epoch)s? #?[\d,]+\Z", re.I)
+# "[EVAL] Step: 40, Loss: 2.5", "eval at step 40: loss 2.5", "Validation | loss 2.5"
+_SPLIT = re.compile(
+    r"[\s\[(<*=#-]*(eval(?:uation)?|val(?:id(?:ation)?)?|test(?:ing)?)(?:\s?[\])>*=#]+[\s:|-]|\s*[|:]\s|\s(?:at|after|@)\s|\s-\s)"
+    r"(?!\s*\[\s*\d+/)",
+    re.I,
+)
+_ARROW = re.compile(r"[\s:;]*(?:[-=]+>|-(?=\s))?\s*")
+_DURATION = re.compile(r"\d+:\d\d(?::\d\d)?,?\Z")
 _WORD = re.compile(r"[^\W\d][\w./@-]*:?\Z")
 _SPACED = re.compile(rf"({NUMBER})([A-Za-z%/]*),?\Z")
 _MEAN = re.compile(rf"\(({NUMBER})%?\)\Z")
@@ -97,6 +115,8 @@ def split_of(text: str) -> str:
     """What to put before the names of a line that says of the whole line of which split its values are."""
     if "Saving dict for global step" in text or text.startswith("Test set: "):  # tf.estimator, the example of MNIST
         return "eval/"
+    if found := _SPLIT.match(text, message(text)):
+        return "eval/" if found[1][0] in "eEvV" else "test/" if found[1][0] in "tT" else ""
     if " epoch " in text and " | " in text:  # fairseq at the end of an epoch, where the names are those of its rows
         return next((f"{split}/" for split in ("train", "valid") if f"| {split} | epoch " in text), "")
     return ""
@@ -108,6 +128,24 @@ def message(text: str) -> int:
     if not found or _NAMES_STEP.search(text, 0, found.end()):
         return 0
     return found.end()
+
+
+def leads(lines: Sequence[str]) -> bool:
+    """Whether the rows of a text begin with their step: numbers that grow, as those of ranks would not for long."""
+    found = []
+    for line in lines:
+        step = BARE_STEP.match(line, message(line))
+        if step and is_metric_line(line, step.end()):
+            found.append(counted(step[1] or step[3]))
+    grown = sum(after > before for before, after in pairwise(found))
+    return len(found) >= 3 and grown * 10 >= 9 * (len(found) - 1) and len(set(found)) * 10 >= 9 * len(found)
+
+
+def is_metric_line(text: str, begin: int) -> bool:
+    """Whether a field that measures stands behind `begin`, and none that is the step."""
+    found = list(pairs(text, begin))
+    found += list(bare(text, begin, found)) or spaced(text, begin)
+    return any(is_metric(field.key) for field in found) and not any(is_step(field.key) for field in found)
 
 
 def leading_step(text: str, begin: int) -> re.Match[str] | None:
@@ -126,6 +164,8 @@ def _key(text: str, equals: bool) -> str:
     for found in _CUT.finditer(bare):
         cut = found.end()
     name = bare[cut:].strip(" -*'\"(")
+    if not equals and (before := _AT_STEP.match(name)):
+        name = before[1]
     if equals or not _NAME.match(name) or name.count(" ") > 5:
         name = name.rpartition(" ")[2].lstrip("([{'\"")
     if ":" in name:
@@ -160,9 +200,11 @@ def pairs(text: str, start: int = 0) -> Iterator[Field]:
         if found[6] and total and not is_step(key):  # 9842/10000 (98%): the share says it
             yield Field(f"{key} (%)", float(found[6]), sign - len(key), found.end(), found.span(6))
             continue
+        between = text[sign - 1 : sign].isdigit() and not key[-1].isdigit()  # the step, as in "Loss at step 40: 2.5"
+        begin = sign if between else sign - len(key)
         tag = f"{key} ({unit})" if unit in ("GiB", "MiB") and "(" not in key else key
         value = scaled(found[3], unit)
-        yield Field(tag, value, sign - len(key), found.end(), found.span(3), unit or found[7] or "", total)
+        yield Field(tag, value, begin, found.end(), found.span(3), unit or found[7] or "", total)
         if found[6]:
             yield Field(f"{key} (%)", float(found[6]), found.end(), found.end(), found.span(6))
 
@@ -173,7 +215,7 @@ def bare(text: str, start: int, known: Sequence[Field], *, sure: bool = True) ->
     A number in brackets behind the value is its mean so far, and left out. Unless one is `sure` that the line is a
     row, names that measure and rates are taken only.
     """
-    begin = start + (text[start : start + 1] in ":;")
+    begin = _ARROW.match(text, start).end()  # type: ignore[union-attr]
     taken = sorted((field.begin, field.end) for field in known)
     at = 0
     for end, following in [*(found.span() for found in _APART.finditer(text, begin)), (len(text), 0)]:
@@ -198,9 +240,12 @@ def spaced(text: str, start: int) -> list[Field]:
     """`loss 2.5 lr 0.1 acc 50.2% (49.8%)`: names and numbers in turn and nothing else, from `start` to the end."""
     fields: list[Field] = []
     names: list[str] = []
-    begin = start
+    begin = start = _ARROW.match(text, start).end()  # type: ignore[union-attr]
     for token in re.finditer(r"\S+", text[start : start + 2000]):
         word, at = token[0], start + token.start()
+        if _DURATION.match(word) and names:
+            names = []
+            continue
         if found := _SPACED.match(word):
             if not names or len(names) > 3:
                 return []

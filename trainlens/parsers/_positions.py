@@ -21,6 +21,7 @@ _EPOCH = re.compile(
     (?P<epoch>\d{1,9})(?P<of>\s?/\s*\d+)?\s*\]?
     (?: [,:]?\s*[\[(]\s*(?P<inside>\d+)\s*[/:]\s*(?P<total>\d+)(?:\ \(\s*\d+%\))?\s*[\])]  # [1][5/74], 2/50][ 5:74]
       | :?\s+(?P<fair_inside>\d+)\ /\ (?P<fair_total>\d+)(?=\s)                         # 003:      5 / 356
+      | \s+\|\s+(?P<of_batches>\d+)/\s*(?P<batches>\d+)\ batches(?=\s)                 # | 200/ 2983 batches
       | \s*\[\s*(?P<bare_inside>\d+)\](?=\s)                                              # [399][50]: of how many?
       | [\s,;|\[-]{1,6}(?P<word>(?i:iteration|iters?|step|batch))(?P<gap>[:=]?\s*\[?\s*)
         (?:(?P<word_inside>\d+)(?:\s?/\s*(?P<word_total>\d+))?(?![\d.]|\s?/|-\d)|\d+-(?P<up_to>\d+))(?:\s*\])?
@@ -52,8 +53,14 @@ class Position:
 
 def position(text: str) -> Position | None:
     if found := _EPOCH.search(text, 0, _REACH):
-        inside = found["inside"] or found["fair_inside"] or found["word_inside"] or found["bare_inside"]
-        total = found["total"] or found["fair_total"] or found["word_total"] or 0
+        inside = (
+            found["inside"]
+            or found["fair_inside"]
+            or found["word_inside"]
+            or found["bare_inside"]
+            or found["of_batches"]
+        )
+        total = found["total"] or found["fair_total"] or found["word_total"] or found["batches"] or 0
         evaluation = found["mode"] in ("val", "test")
         zero_based = bool(found["bracket"] and found["colon"] and found["inside"] and not found["of"])
         worded = found["word"] is not None

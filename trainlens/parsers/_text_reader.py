@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from trainlens.model import Batch, Checkpoint, Event, Fact, Ints, Points
 from trainlens.parsers import _deepspeed_columns, _megatron_columns, _timer_columns
 from trainlens.parsers._deepspeed_lines import DeepSpeedLines
-from trainlens.parsers._lines import Block, BlockLines, blocks, encoding, plain
+from trainlens.parsers._lines import Block, BlockLines, blocks, decimal_commas, encoding, head_text, plain
 from trainlens.parsers._marks import Rows
 from trainlens.parsers._megatron_lines import MegatronLines
 from trainlens.parsers._not_understood import NotUnderstood
@@ -22,9 +22,10 @@ from trainlens.parsers._pattern_lines import PatternLines
 from trainlens.parsers._reached import Reached
 from trainlens.parsers._text_events import EventLines, marked
 from trainlens.parsers._text_page import Columns, Page
-from trainlens.sources import Source
+from trainlens.sources import HEAD, Source
 
 FIRST_STRETCH, STRETCH = 64, 1 << 13  # lines
+LINES = 400  # of the head that are looked at
 DULL = 1 << 12  # lines remembered: warnings come again and again
 
 # What bars of Keras are drawn with: of those on one line the last one counts.
@@ -50,7 +51,9 @@ def read(source: Source, since: Checkpoint | None, *, pairs: bool = True) -> Ite
     yield from reader.events.notes()
     yield from reader.not_understood.notes(reader.understood)
     if not source.compressed and encoding(source.head(4))[0] == "utf-8":
-        yield Checkpoint(end, {**(before or reader.state()), "torn": reader.torn, "line": following})
+        stands = [reader.pairs.led, decimal_commas(source.head(HEAD))]
+        state = {**(before or reader.state()), "torn": reader.torn, "line": following, "stands": stands}
+        yield Checkpoint(end, state)
 
 
 def _fresh(found: Iterator[Points | Event | Fact], line: int, since: Checkpoint) -> Iterator[Batch]:
@@ -74,7 +77,7 @@ class _Reader:
         self.page = Page(source.name, "loss" if "loss" in str(source.path).lower() else "value")
         self.megatron = MegatronLines(self.page)
         self.deepspeed = DeepSpeedLines(self.page)
-        self.pairs = PairLines(self.page)
+        self.pairs = PairLines(self.page, head_text(source.head(HEAD)).split("\n")[:LINES] if pairs else ())
         self.events = EventLines(self.page)
         self.patterns = PatternLines(self.page, source.patterns if pairs else ())
         self._with_pairs = pairs

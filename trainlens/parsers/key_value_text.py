@@ -24,6 +24,7 @@ from trainlens.parsers._lines import head_text
 from trainlens.parsers._pair_lines import PairLines
 from trainlens.parsers._text_events import EventLines, marked
 from trainlens.parsers._text_page import Page
+from trainlens.parsers._text_reader import LINES
 from trainlens.sources import Source
 
 TELLS_END = True
@@ -36,7 +37,6 @@ _LOG_LINE = re.compile(
     r"|\d+/\d+ \[\d+:\d+<|^\[rank\d+\]|^\([\w ]*pid=\d*\)|^\s*\[\s*\d+\.\d{6}\] "
 )
 _BEGIN = 500  # characters of a line in which it shows what it is
-_LINES = 400  # of the head that are looked at
 
 
 def sniff(head: bytes, path: Path) -> float:
@@ -46,11 +46,11 @@ def sniff(head: bytes, path: Path) -> float:
     if not text.strip() or "\0" in text or no_log:
         return 0.0
     lines = [line for line in text.split("\n") if line.strip()]
-    looked = lines[:_LINES] + lines[_LINES:][-_LINES:]
+    looked = lines[:LINES] + lines[LINES:][-LINES:]
     if sum(line.lstrip().startswith(('{"', '[{"')) for line in looked) > len(looked) // 2:
         return 0.0  # JSON lines
     page = Page("")
-    reader = PairLines(page)
+    reader = PairLines(page, lines[:LINES])
     rows = sum(reader.read(line) for line in looked)
     if rows >= 2 and rows * 20 >= len(looked):
         return 0.9 if enveloped(head) else 0.6  # more than a reader of JSON can make of it
