@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +16,8 @@ _BLOCKS = ((1, 0.0), (4, 1.0), (16, 2.5))  # points a block, and how much more t
 _BEYOND = 20.0  # times the level: a spike by any scatter
 _BENT = 0.75  # of the scatter that bends tell: a floor, for a high-passed curve scatters a little less
 _EARLY = 9.0  # deviations by which an early explosion is above a start of three points, which are noise themselves
+_USUAL = 0.4  # quantile of the peaks of stretches: below the middle, for some hold spikes
+_ONCE = 50  # runs in which chance reaches as far once
 _ROUGHNESS = 1.08  # a median of 17 points follows its own centre: the residual is this much too small
 
 
@@ -94,10 +97,14 @@ def _search(curve: Curve, size: int, score: float, half: int, limits: Limits) ->
     reach = max(1.3 * usual_reach(-moves[late]), 2.0 * usual_reach(moves))
     enough = size_gate(curve, base, limits)
     hits = (z > limit) & (above > enough) & (moves > reach)
+    wander = _together(means[n // 2 :], above[n // 2 :]) * mad(moves[n // 2 :])
     found = []
     for first, last in episodes(hits, max(3, half // 12) if size == 1 else 2):
         peak = first + int(np.argmax(above[first : last + 1]))
         if size == 1 and first == last and z[peak] <= limits.lone * limit:
+            continue
+        leap = float(np.diff(means[max(0, first - 2) : peak + 1]).max())
+        if moves[peak] <= limit * wander and leap <= limit * scale[peak]:
             continue
         start, end = first * size, min(len(curve) - 1, (last + 1) * size - 1)
         hump = float(np.median(curve.value[start : end + 1])) - float(base[first])
@@ -149,6 +156,16 @@ def local_scale(value: Floats, above: Floats, half: int) -> Floats:
     return np.maximum(np.maximum(local, bent), floor)
 
 
+def _together(value: Floats, above: Floats) -> float:
+    """Whether points scatter together about their level: 1 where they do, 0 where each is alone, or in between.
+
+    What a short median leaves over is little of noise that is correlated from point to point, and such noise makes
+    humps; but it makes no leaps.
+    """
+    alone = mad(np.diff(value)) / 2**0.5
+    return float(np.clip((0.9 - alone / max(mad(above), 1e-300)) / 0.4, 0.0, 1.0))
+
+
 def size_gate(curve: Curve, base: Floats, limits: Limits) -> Floats:
     """The rise that matters to a reader: a share of the level, and an absolute amount that fits the curve."""
     level = float(np.median(curve.value))
@@ -164,6 +181,31 @@ def usual_reach(above: Floats) -> float:
     """The furthest that a curve goes in a usual twentieth of the run: skewed scatter goes far all along."""
     parts = np.array_split(above, 20)
     return float(np.median([part.max() for part in parts]))
+
+
+def chance_reach(above: Floats) -> float:
+    """How far the run's own peaks let chance reach once in `_ONCE` runs: the growth of the usual peak, carried on.
+
+    The usual peak of stretches of L / 16, L / 4 and L points (L: a twentieth of the run) grows by less and less where
+    tails are light, by equal amounts where they are exponential, by more and more where they are heavy. Rare spikes
+    touch few of the stretches, and correlated points are no more peaks than they make. 0 of fewer than 320 points.
+    """
+    longest = len(above) // 20
+    if longest < 16:
+        return 0.0
+    low, middle, high = (float(np.quantile(_peaks(above, longest // parts), _USUAL)) for parts in (16, 4, 1))
+    grown, before = high - middle, middle - low
+    if grown <= 0 or before <= 0:
+        return high
+    ratio = float(np.clip(grown / before, 0.75, 1.0))
+    times = math.log(-20 * math.log(_USUAL) * _ONCE) / math.log(4)
+    more = times if ratio == 1 else ratio * (1 - ratio**times) / (1 - ratio)
+    return high + more * grown
+
+
+def _peaks(above: Floats, size: int) -> Floats:
+    """Largest values of successive stretches of `size` points; a last, shorter one is left out."""
+    return np.asarray(above[: len(above) // size * size].reshape(-1, size).max(axis=1))
 
 
 def _uncrowded(found: list[Spike], curve: Curve, limits: Limits) -> list[Spike]:
