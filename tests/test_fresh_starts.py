@@ -29,6 +29,9 @@ def lengths(found: Sequence[Run]) -> list[int]:
         ([*range(1, 21), *range(11, 31)], [30]),  # from a checkpoint
         ([*range(1, 21), *range(2, 31)], [30]),
         ([*range(1, 21), *range(11, 31), *range(1, 6)], [30, 5]),  # a restart inside the first run
+        ([*range(700, 10_500, 700), *range(1400, 14_000, 1400)], [14, 9]),  # after one interval of its own
+        ([*range(700, 10_500, 700), *range(1400, 14_000, 700)], [19]),
+        ([0, *range(1000, 9000, 1000), *range(1000, 12_000, 1000)], [12]),  # another would begin at 0 too
         ([1, 2, *range(1, 21)], [20]),  # too short to be a run: tried again
         ([*range(1, 41), 1, 2], [40]),
     ],

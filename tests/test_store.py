@@ -148,7 +148,17 @@ def test_a_nan_among_several_values_is_not_averaged_away() -> None:
 def test_one_step_logged_twice_keeps_the_later_value() -> None:
     run = one(points([1, 2, 3, 3, 4, 5], [1, 2, 3, 9, 4, 5]))
     assert list(loss(run).raw) == [1, 2, 9, 4, 5]
-    assert kinds(run) == ["duplicate-steps"]
+    ((note,),) = (source.notes for source in run.sources)
+    assert (note.kind, note.line, note.byte, note.count) == ("duplicate-steps", 3, None, 1)
+    assert (
+        note.message == "1 step logged twice, as after a restart there, the first at 3: the later value is kept (loss)"
+    )
+
+
+def test_steps_logged_twice_are_told_of_the_file_that_holds_them() -> None:
+    rows = points([1, 2, 3, 3, 4, 5, 6], [1, 2, 3, 9, 4, 5, 6], tag="accuracy")
+    (run,) = runs(("a.log", [points(range(1, 9), falling(8))]), ("b.log", [rows]))
+    assert [[note.byte for note in source.notes] for source in run.sources] == [[], [3]]
 
 
 def test_of_a_counter_the_later_value_holds() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.detectors.door import answer, falling, findings, fires, run_of
+from tests.detectors.door import Curve, answer, falling, findings, fires, run_of
 from trainlens.diagnosis import NotApplicable, NotEnoughData
 from trainlens.model import Attempt, Floats
 
@@ -74,6 +74,29 @@ def test_a_lawful_change_makes_it_info() -> None:
     assert "sequence length" in found.message
     restarted = run_of(shifted(0.3), attempts=(Attempt(1, 600), Attempt(601, 1000)))
     assert [one[2] for one in fires("loss-shift", restarted)] == ["info"]
+
+
+def alone(held_out: list[float], points: int = 15, high: int = 2) -> dict[str, Curve]:
+    """A training loss that jumps at its last points, with the same number of evaluations."""
+    loss = 2.8 + 0.5 / np.arange(1, points + 1)
+    loss[-high:] *= 1.7
+    return {"train/loss": loss, "eval/loss": np.r_[2.85 + 0.2 / np.arange(1, points - high + 1), held_out]}
+
+
+@pytest.mark.parametrize(("points", "high"), [(15, 2), (15, 4), (400, 40)])
+def test_a_rise_that_the_held_out_loss_does_not_follow_is_of_the_measure(points: int, high: int) -> None:
+    curves = alone([2.6] * high, points, high)
+    (found,) = findings("loss-shift", curves)
+    assert found.severity == "warning"
+    assert "the measure changed" in found.message
+    assert fires("loss-spike", curves) == fires("loss-divergence", curves) == []
+
+
+@pytest.mark.parametrize("held_out", [[3.4, 3.4], [2.6, 4.1], []])
+def test_a_rise_that_the_held_out_loss_follows_is_not(held_out: list[float]) -> None:
+    curves = alone(held_out)
+    assert isinstance(answer("loss-shift", run_of(curves)), NotEnoughData)
+    assert [one[2] for one in fires("loss-divergence", curves)] == ["error"]
 
 
 def test_a_slow_ramp_of_the_batch_size_explains_no_single_jump() -> None:

@@ -153,6 +153,20 @@ def interval(step: Ints) -> float:
     return float(np.median(np.diff(step))) if len(step) > 1 else 1.0
 
 
+def held_out(run: Run, first: int, peak: int) -> tuple[Series, float, float] | None:
+    """The held-out loss that did not follow a rise of the training loss: its level before `first` and from `peak` on.
+
+    None where there is none, or where it rose too: then it is the model that became worse.
+    """
+    for one in judged(run, ("eval-loss",)):
+        curve = curve_of(one)
+        before, after = curve.value[curve.step < first][-3:], curve.value[curve.step >= peak]
+        if len(before) and len(after):
+            old, new = float(np.median(before)), float(np.median(after))
+            return (one, old, new) if max(new, float(after[-1])) <= old else None
+    return None
+
+
 def learning_rate(run: Run, first: int, last: int) -> tuple[float, float] | None:
     """Learning rate at two steps as shares of its peak, None where it is not logged."""
     series = run.get("lr")

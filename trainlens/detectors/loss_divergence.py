@@ -17,7 +17,8 @@ data; look at gradient norm and loss scale just before the onset.
 
 When it is wrong
 A new data mixture or objective lifts the loss lawfully (loss-shift if it comes down again). The loss of a policy in
-reinforcement learning has no direction and is not judged. A held-out loss that rises while training goes on well is
+reinforcement learning has no direction and is not judged. A training loss that the held-out loss does not follow is a
+loss-shift. A held-out loss that rises while training goes on well is
 overfitting.
 """
 
@@ -33,6 +34,7 @@ from trainlens.detectors._loss_context import (
     Curve,
     add,
     curve_of,
+    held_out,
     is_evaluation,
     judged,
     too_short,
@@ -40,7 +42,7 @@ from trainlens.detectors._loss_context import (
 from trainlens.detectors._loss_levels import LevelLimits, Rise, rise_of
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
 from trainlens.figures import number
-from trainlens.model import Run
+from trainlens.model import Run, Series
 from trainlens.plugins import threshold
 from trainlens.signals import surely
 
@@ -74,9 +76,15 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
     findings: list[Finding] = []
     for one in series:
         rise = rise_of(one, limits)
-        if rise is not None and rise.diverges:
+        if rise is not None and rise.diverges and not _of_the_measure(run, one, rise):
             add(findings, _told(curve_of(one), rise, options))
     return findings
+
+
+def _of_the_measure(run: Run, series: Series, rise: Rise) -> bool:
+    """Whether the held-out loss shows nothing of a rise of the training loss: loss-shift tells it."""
+    onset = int(series.step[series.finite][rise.onset])
+    return series.metric == "train/loss" and held_out(run, onset, onset) is not None
 
 
 def _told(curve: Curve, rise: Rise, options: Options) -> Finding:

@@ -7,7 +7,8 @@ a restart without the optimiser's state. Numbers from both sides cannot be compa
 How it is found
 Either the run ends above its best level by `size` and 6 standard errors without diverging, and one jump explains it;
 or somewhere the median of n / 60 points rises by more than `deviations` of its own scatter and `jump` of the level,
-with no spike near. Upward only: falls at epochs and at steps of the learning rate are progress.
+with no spike near. Or a rise like that of a spike lasts to the end of the log while the held-out loss does not rise:
+then the measure changed and not the model. Upward only: falls at epochs and at steps of the learning rate are progress.
 
 What to do
 Look what changed at that step: data mixture, sequence length, batch size, a restart, loss scaling or masking. Compare
@@ -21,7 +22,7 @@ spike that never recovers looks the same when the log begins its new level at on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainlens import context
 from trainlens.citations import measured
@@ -30,6 +31,7 @@ from trainlens.detectors._loss_context import (
     add,
     changes,
     curve_of,
+    held_out,
     interval,
     is_evaluation,
     judged,
@@ -37,9 +39,9 @@ from trainlens.detectors._loss_context import (
     too_short,
 )
 from trainlens.detectors._loss_levels import LevelLimits, jumps_of, rise_of
-from trainlens.detectors._loss_spikes import LEAST
+from trainlens.detectors._loss_spikes import LEAST, spikes_of
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData
-from trainlens.model import Run
+from trainlens.model import Run, Series
 from trainlens.plugins import threshold
 from trainlens.signals import surely
 
@@ -60,10 +62,10 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
     series = [one for one in judged(run, ("loss",)) if not is_evaluation(one)]
     if not series:
         return NotApplicable("no training loss with a direction")
+    findings = [told for one in series if (told := _unfollowed(run, one, options)) is not None]
     if short := too_short([curve_of(one) for one in series], LEAST):
-        return short
-    findings: list[Finding] = []
-    for one in series:
+        return findings or short
+    for one in series if not findings else []:
         curve = curve_of(one)
         rise = rise_of(one, LevelLimits(size=options.size))
         if rise is not None:
@@ -74,6 +76,32 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
         for at, before, after, stays in found:
             add(findings, _told(run, curve, at, before, after, stays, options))
     return findings
+
+
+def _unfollowed(run: Run, series: Series, options: Options) -> Finding | None:
+    """A rise to the end of the log that the held-out loss shows nothing of."""
+    curve, rise = curve_of(series), rise_of(series)
+    last = next((one for one in reversed(spikes_of(series)) if one.back is None), None)
+    if series.metric != "train/loss":
+        return None
+    if rise is not None and rise.diverges:
+        first, peak, before, after = rise.onset, rise.onset, rise.level, rise.end
+    elif last is not None and last.height >= options.size * abs(last.base):
+        first, peak, before, after = last.first, last.peak, last.base, last.base + last.height
+    else:
+        return None
+    beside = held_out(run, int(curve.step[first]), int(curve.step[peak]))
+    if beside is None:
+        return None
+    found = _told(run, curve, first, before, after, True, options)
+    other, old, new = beside
+    told = f"{other.metric} went from {curve.shown(old)} to {curve.shown(new)}"
+    return replace(
+        found,
+        message=f"{found.message[:-1]}, while {told}: the measure changed, not the model.",
+        evidence=(*found.evidence, Evidence("held-out loss", other.metric, found.first_step, None, new, old)),
+        actions=("Compare the training loss only within one side of this step",),
+    )
 
 
 def _told(run: Run, curve: Curve, at: int, before: float, after: float, stays: bool, options: Options) -> Finding:

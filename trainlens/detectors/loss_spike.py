@@ -44,6 +44,7 @@ from trainlens.detectors._loss_context import (
     changes,
     count,
     curve_of,
+    held_out,
     interval,
     is_evaluation,
     judged,
@@ -137,7 +138,14 @@ def _kept(run: Run, series: Series, curve: Curve, options: Options) -> list[Spik
             for one in spikes
             if (one.first < rise.onset - 2 * width if rise.diverges else abs(one.first - rise.onset) > 2 * width)
         ]
+    if series.metric == "train/loss":
+        spikes = [one for one in spikes if not _of_the_measure(run, curve, one)]
     return [one for one in spikes if not _explained(run, curve, one, options)]
+
+
+def _of_the_measure(run: Run, curve: Curve, spike: Spike) -> bool:
+    """Whether the loss stays high and the held-out loss did not follow: loss-shift tells it."""
+    return spike.back is None and held_out(run, int(curve.step[spike.first]), int(curve.step[spike.peak])) is not None
 
 
 def _explained(run: Run, curve: Curve, spike: Spike, options: Options) -> bool:

@@ -83,8 +83,8 @@ class _Reading:
             known = points.time[np.isfinite(points.time)]
             self.times += [float(known.min()), float(known.max())] if len(known) else []
 
-    def report(self) -> SourceReport:
-        notes = self.notes
+    def report(self, told: Iterable[Note]) -> SourceReport:
+        notes = [*self.notes, *told]
         if not (self.points or self.events or self.facts or notes):
             notes = [Note("no-points", "no points of any metric in this file")]
         return SourceReport(
@@ -196,7 +196,9 @@ class Builder:
             name=title,
             path=self.path,
             series=judged.series,
-            sources=tuple(reading.report() for _, reading in readings),
+            sources=tuple(
+                reading.report(judged.notes_of.get(place, ())) for place, (_, reading) in enumerate(readings)
+            ),
             events=tuple(sorted(judged.events, key=_event_order)),
             facts=(*facts, *judged.facts),
             notes=judged.notes,

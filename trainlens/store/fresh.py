@@ -1,6 +1,7 @@
 """Several runs written one after another into one file: each that began anew becomes a run of its own.
 
-A restart goes on from a checkpoint; a fresh start begins at or before the first step the file ever had. What a later
+A restart goes on from a checkpoint; a fresh start begins at or before the first step the file ever had, or after one of
+its own intervals: that is where a counter stands at the first row of a run that logs every so many steps. What a later
 attempt of one run did again replaces the earlier points, but runs that stand side by side must not replace each other.
 """
 
@@ -61,7 +62,11 @@ def _fresh_starts(step: Ints, cuts: Ints) -> list[int]:
     bounds = [0]
     for at, following in itertools.pairwise([*cuts.tolist(), len(step)]):
         both = step[bounds[-1] : at], step[at:following]
-        if step[at] <= step[0] and all(len(np.unique(one[:1000])) >= LEAST_STEPS for one in both):
+        old, new = (np.unique(one[:1000]) for one in both)
+        if min(len(old), len(new)) < LEAST_STEPS:
+            continue
+        after_one = step[0] >= np.diff(old).min()  # so the first run began
+        if step[at] <= max(step[0], np.diff(new).min() if after_one else 0):
             bounds.append(at)
     return [*bounds, len(step)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class Judged:
     events: tuple[Event, ...] = ()
     facts: tuple[Fact, ...] = ()
     notes: tuple[Note, ...] = ()
+    notes_of: Mapping[int, tuple[Note, ...]] = field(default_factory=dict)  # by file
 
 
 def assemble(files: Sequence[File], events: Sequence[Event], meanings: Sequence[Meaning] = ()) -> Judged:
@@ -48,7 +49,9 @@ def assemble(files: Sequence[File], events: Sequence[Event], meanings: Sequence[
     series, own_axis = _own_axis(_named(_without_equal_ranks(lines), meanings))
     facts = tuple(fact for one in series if (fact := _total_steps(one)))
     notes += [*told.notes(), *placing.told, *own_axis, *(Note("disagreement", text) for text in tellings if text)]
-    return Judged(tuple(series), tuple(found), (*placing.events(events), *rollbacks), facts, tuple(notes))
+    notes_of = {file.index: tuple(told.notes_of(file)) for file in files}
+    happened = (*placing.events(events), *rollbacks)
+    return Judged(tuple(series), tuple(found), happened, facts, tuple(notes), notes_of)
 
 
 def _stitched(files: Sequence[File], numbers: Mapping[int, Numbers], told: Told) -> dict[Key, Line]:

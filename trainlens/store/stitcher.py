@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from trainlens import catalog
+from trainlens.figures import counted
 from trainlens.model import Floats, Ints, Note
-from trainlens.store.attempts import Numbers
+from trainlens.store.attempts import BYTES, Numbers
 from trainlens.store.placing import OUTSIDE
 from trainlens.store.relate import File
 from trainlens.store.stitch import (
@@ -36,10 +37,11 @@ class Told:
     stepless: list[str] = field(default_factory=list)
     wrapped: list[str] = field(default_factory=list)
     doubled: dict[str, int] = field(default_factory=dict)
-    again: dict[str, int] = field(default_factory=dict)
+    again: dict[int, _Again] = field(default_factory=dict)  # by the file whose rows gave way
     clocks: dict[str, int] = field(default_factory=dict)
 
     def notes(self) -> Iterable[Note]:
+        """What is true of the run."""
         if self.stepless:
             text = f"no step numbers for {names(self.stepless)}: the position in the log counts as the step"
             yield Note("no-steps", text, count=len(self.stepless))
@@ -48,14 +50,31 @@ class Told:
             yield Note("damaged", text, count=len(self.wrapped))
         if self.doubled:
             steps = max(self.doubled.values())
-            text = f"several values at one step for {names(self.doubled)}: their mean is kept ({steps:,} steps)"
-            yield Note("duplicate-steps", text, count=steps)
-        if self.again:
-            steps = max(self.again.values())
-            text = f"a step logged twice for {names(self.again)}: the later value is kept ({steps:,} steps)"
+            text = (
+                f"several values at one step for {names(self.doubled)}: their mean is kept ({counted(steps, 'step')})"
+            )
             yield Note("duplicate-steps", text, count=steps)
         for text, count in self.clocks.items():
             yield Note("clock", text, count=count)
+
+    def notes_of(self, file: File) -> Iterable[Note]:
+        """What is true of one file."""
+        if again := self.again.get(file.index):
+            steps = max(again.tags.values())
+            text = f"{counted(steps, 'step')} logged twice, as after a restart there, the first at {again.step:,}: "
+            text += f"the later value is kept ({names(again.tags)})"
+            byte = file.format in BYTES
+            place = None if again.origin < 0 else again.origin
+            yield Note("duplicate-steps", text, None if byte else place, place if byte else None, steps)
+
+
+@dataclass
+class _Again:
+    """Steps that a file logs twice: the first of them, where it stands first, how many of each tag."""
+
+    step: int
+    origin: int
+    tags: dict[str, int] = field(default_factory=dict)
 
 
 def names(tags: Iterable[str]) -> str:
@@ -136,7 +155,7 @@ class Stitcher:
         replaced = None
         if way.plan.replaced is not None:
             if not np.ptp(way.all_attempts) and not catalog.runs_on(tag):
-                self._tell_again(tag, way, value, kept)
+                self._tell_again(tag, way, way.plan.replaced, value, kept, origin)
             gone = way.plan.replaced[np.argsort(way.all_steps[way.plan.replaced], kind="stable")]
             attempt, source = way.all_attempts[gone], way.all_sources[gone]
             replaced = Line(tag, way.all_steps[gone], value[gone], all_times[gone], attempt, source, origin[gone])
@@ -144,11 +163,14 @@ class Stitcher:
         origin = picked(origin, way.plan)
         return Line(tag, way.step, kept, time, way.attempt, way.source, origin, replaced, way.positional, unit)
 
-    def _tell_again(self, tag: str, way: _Way, value: Floats, kept: Floats) -> None:
-        gone = way.plan.replaced
+    def _tell_again(self, tag: str, way: _Way, gone: Ints, value: Floats, kept: Floats, origin: Ints) -> None:
         at = np.searchsorted(way.step, way.all_steps[gone]).clip(max=len(way.step) - 1)
-        if differ := int((value[gone] != kept[at]).sum()):
-            self.told.again[tag] = differ
+        differ = gone[value[gone] != kept[at]]
+        for file in np.unique(way.all_sources[differ]).tolist():
+            own = differ[way.all_sources[differ] == file]
+            first = own[np.argmin(way.all_steps[own])]
+            again = self.told.again.setdefault(file, _Again(int(way.all_steps[first]), int(origin[first])))
+            again.tags[tag] = len(own)
 
     def _way(self, parts: Sequence[Part]) -> _Way:
         number = [self.numbers[file.index].of(column) for file, column in parts]
