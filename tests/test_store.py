@@ -430,3 +430,29 @@ def test_a_units_series_is_cut_and_joined_with_it() -> None:
     ]
     for run in runs(("log.jsonl", batches), form="jsonl"):
         assert all(series.about.scale == 1e-3 for series in run.series if series.tag == "dt")
+
+
+def scored(values: Sequence[float]) -> list[Points]:
+    return [points(None, [value], tag=f"bench/task{at}") for at, value in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("second", "same"),
+    [
+        ([0.41, 0.52, 0.63, 0.74, 0.85], 5),
+        ([0.41, 0.52, 0.63, 0.74, 0.851], 4),
+        ([0.41, 0.52, 0.63, 0.741, 0.851], None),  # too many differ
+        ([0.41, 0.52, 0.63], None),  # too few are shared
+        ([0.42, 0.53, 0.64, 0.75, 0.86], None),
+    ],
+)
+def test_the_scores_of_one_checkpoint_twice(second: list[float], same: int | None) -> None:
+    first = [0.41, 0.52, 0.63, 0.74, 0.85]
+    (run,) = runs(("a.json", scored(first)), ("b.json", scored(second)), form="lm_eval")
+    told = [[note.count for note in source.notes if note.kind == "repeated"] for source in run.sources]
+    assert told == [[], [same] if same else []]
+
+
+def test_scores_of_nothing_or_all_are_equal_in_any_two_evaluations() -> None:
+    (run,) = runs(("a.json", scored([0, 0, 1, 1, 0])), ("b.json", scored([0, 0, 1, 1, 0])), form="lm_eval")
+    assert [source.notes for source in run.sources] == [(), ()]

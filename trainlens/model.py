@@ -63,7 +63,7 @@ EventKind = Literal[
     "evaluation", "overflow", "loss-scale-floor", "nan-reported",
     "out-of-memory", "host-out-of-memory", "nccl-timeout", "nccl-error", "xid", "ecc", "gpu-lost", "pcie", "traceback",
     "worker-killed", "killed", "preemption", "time-limit", "disk-full", "segmentation-fault", "exit-code", "hang",
-    "device-error", "node-failure", "machine-check", "link-down", "thermal",
+    "device-error", "node-failure", "machine-check", "link-down", "thermal", "no-step",
 ]  # fmt: skip
 
 
@@ -98,7 +98,7 @@ class Note:
     """What reading could not use or had to mend. One Note for a kind of fault in a file, with its count.
 
     Kinds: cut-off, damaged, checksum, not-understood, encoding, no-steps, duplicate-steps, clock, unreadable,
-    no-points, steps, disagreement, replaced, placeholder, limit.
+    no-points, steps, disagreement, replaced, repeated, placeholder, limit.
     """
 
     kind: str

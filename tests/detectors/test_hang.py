@@ -101,6 +101,22 @@ def test_what_the_log_states_is_told() -> None:
     assert "blocked for more than 120" in found.message
 
 
+def barred(bar: str, run: Run | None = None) -> Run:
+    said = Event("no-step", f"Training:   0%|          | {bar}, ?it/s]", place=Place("train.log", 90))
+    return replace(run or run_of({}), events=(said,))
+
+
+@pytest.mark.parametrize(("bar", "waited"), [("0/58 [07:16<?", "7 min"), ("0/1000 [2:00:00<?", "120 min")])
+def test_a_bar_that_never_moved(bar: str, waited: str) -> None:
+    (found,) = findings("hang", barred(bar))
+    assert (found.severity, found.first_step) == ("warning", 0)
+    assert waited in found.message
+
+
+def test_a_bar_at_its_start_says_nothing_of_a_log_with_steps() -> None:
+    assert findings("hang", barred("0/58 [07:16<?", waits())) == []
+
+
 def test_says_what_is_missing() -> None:
     assert isinstance(answer("hang", run_of(np.ones(100))), NotApplicable)
     few = run_of({"train/loss": np.ones(5)}, times={"train/loss": [START + at for at in range(5)]})

@@ -55,7 +55,7 @@ OVERFLOW = f"{STAMP} [loss_scaler.py:183:update_scale] [deepspeed] OVERFLOW! Ran
           "Generation/BW (GB/sec)": (3, 200.0), "Generation/Answer Seq. Length": (3, 256.0),
           "Average reward score": (3, 0.5), "EMA reward score": (3, 0.25)}),
         ("Epoch: 0, Step: 10, Rank: 1, loss = 0.693\nppl: 2.01, loss: 0.5\nEpoch 1/1 with loss 0.25\n",
-         {"ppl": (10, 2.01), "eval_loss": (10, 0.5), "loss": (10, 0.25)}),
+         {"eval_ppl": (10, 2.01), "eval_loss": (10, 0.5), "loss": (10, 0.25)}),
     ],
 )  # fmt: skip
 def test_lines(text: str, expected: dict[str, Any]) -> None:

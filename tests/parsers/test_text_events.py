@@ -103,6 +103,8 @@ def told(text: str) -> list[Event]:
         ("jaxlib.xla_extension.XlaRuntimeError: INTERNAL: TPU slice health check failed", "device-error"),
         # stand-still, numbers
         ("[Sat Mar  4 04:23:09 2023] INFO: task python:280058 blocked for more than 120 seconds.", "hang"),
+        ("Training Progress:   0%|          | 0/58 [07:16<?, ?it/s]", "no-step"),
+        ("train:   0%|          | 0/1000000 [1:00:02<?, ?batch/s]", "no-step"),
         ("FloatingPointError: Minimum loss scale reached (0.0001). Your loss is", "loss-scale-floor"),
         ("Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
          "loss-scale-floor"),
@@ -150,6 +152,9 @@ def test_signatures(line: str, kind: str) -> None:
         "[INFO] [launch.py:335:sigkill_handler] Killing subprocess 3699527",
         "WARNING:root:Closing process 41 via signal SIGTERM",
         "No Grad overflow for 500 iterations",
+        "Training Progress:   0%|          | 0/58 [00:16<?, ?it/s]",
+        "Training Progress:   0%|          | 0/58 [07:16<?, ?it/s, loss=2.5]",  # its first step is on the way
+        "Training Progress:   2%|▏         | 1/58 [07:16<6:54:12, 436.00s/it]",
         "NaN",
         # settings
         "  error_handling ................................ strict",

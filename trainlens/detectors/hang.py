@@ -8,7 +8,8 @@ How it is found
 Time stamps of the training loss. A wait between two rows, beyond what its steps take, is a hang when it is more than
 `factor` times the usual wait, `tail` times the longest 1 % and `seconds`. Waits at a restart or between two files,
 and waits with an evaluation or checkpoint in them that take no longer than three times the usual such wait, are none;
-nor are waits that come regularly. What the log itself calls a hang (a blocked task, a stuck rank) is told as well.
+nor are waits that come regularly. What the log itself calls a hang (a blocked task, a stuck rank) is told as well,
+and a progress bar that was drawn at 0 after a minute or more in a log that has no step at all.
 
 What to do
 Look at what the ranks waited for: NCCL watchdog lines, blocked tasks in the kernel log, the storage.
@@ -35,6 +36,7 @@ from trainlens.plugins import threshold
 
 NEEDS = ()
 _AGAIN = re.compile(r"\(([\d,]+) times, the last at ")
+_BAR = re.compile(r"0/(\d{1,15}) \[([\d:]+)<")
 _RUNS = measured("405 labelled runs, 130 of them healthy: all of 7 hangs found, none in a healthy run")
 
 
@@ -49,7 +51,7 @@ class Options:
 
 def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | NotEnoughData:
     said = [event for event in run.events if event.kind == "hang"]
-    told = [_stated(said)] if said else []
+    told = [_stated(said)] if said else _not_begun(run)
     series = _stamped(run)
     if series is None:
         return told or NotApplicable("the log has no time stamps")
@@ -75,6 +77,32 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
     at = at[~_routine(step[at], waits[at])]
     whole = float(waits[sound].sum())
     return [*told, *(_finding(run, options, step, clock, int(i), usual, limit, whole) for i in at)]
+
+
+def _not_begun(run: Run) -> list[Finding]:
+    """A progress bar that was still before its first step when it was drawn last, in a log without any step."""
+    event = next((event for event in reversed(run.events) if event.kind == "no-step"), None)
+    bar = _BAR.search(event.text) if event is not None else None
+    if event is None or bar is None or any(len(one) for one in run.series):
+        return []
+    hours, minutes, rest = (int(part) for part in f"0:{bar[2]}".split(":")[-3:])
+    waited = seconds(3600.0 * hours + 60 * minutes + rest)
+    return [
+        Finding(
+            detector="hang",
+            severity="warning",
+            metric=None,
+            first_step=0,
+            last_step=0,
+            title=f"No step was done in {waited}",
+            message=f"The progress bar stands at 0 of {int(bar[1]):,} after {waited}, and the log has no step: stuck, "
+            "or still compiling.",
+            confidence=0.7,
+            rank=event.rank if event.rank >= 0 else None,
+            evidence=(Evidence(event.kind, first_step=0, place=event.place),),
+            actions=("See what the processes wait for: py-spy dump, the collective of the first step, the compiler",),
+        )
+    ]
 
 
 def _routine(step: Ints, waits: Floats) -> Mask:

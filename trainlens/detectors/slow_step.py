@@ -8,9 +8,9 @@ How it is found
 Points more than `factor` times and `sigmas` deviations over the running median of their neighbours, in one finding
 with the slowest first; without such, those over `little` are worth a line where they cost `seconds`. Stalls that come
 regularly belong to periodic-stall. The first steps after a start are left out: compiling and warming caches are worth
-a line where they took `factor` times the usual and lost `startup`, or `share` of all time. Worth a line besides: time
-per step that scatters by more than `unsteady` all along, and, where the log has step times and time stamps, pauses
-between steps that are `pause` times as long as rows are apart, and at least `seconds`.
+a line where they took `startup` times the usual and lost `seconds` and `notable` of all time. Worth a line besides:
+time per step that scatters by more than `unsteady` all along, and, where the log has step times and time stamps,
+pauses between steps that are `pause` times as long as rows are apart, and at least `seconds`.
 
 What to do
 Look at the system log and the storage at the time of the slowest.
@@ -58,7 +58,7 @@ class Options:
     )
     pause: float = threshold(4.0, "time between two rows against the usual one", unit="times", source=JUDGEMENT)
     seconds: float = threshold(5.0, "shortest pause between steps that is told", unit="s", source=JUDGEMENT)
-    startup: float = threshold(60.0, "time lost by a slow start that is told", unit="s", source=JUDGEMENT)
+    startup: float = threshold(1.5, "time of the first steps against the usual", unit="times", source=JUDGEMENT)
     few: int = threshold(12, "points needed to say that it scatters", source=JUDGEMENT)
 
 
@@ -84,7 +84,7 @@ def _begun(run: Run, options: Options) -> list[Finding | Explained]:
         return []
     many = min(10, len(each) // 2)
     usual = float(np.median(each[many:]))
-    slow = int(np.argmax(np.r_[each[:many] < options.factor * usual, True]))
+    slow = int(np.argmax(np.r_[each[:many] < options.startup * usual, True]))
     spent = each * np.clip(np.diff(step, prepend=0), 1, max(1, int(np.median(np.diff(step)))))  # of the steps of a row
     lost = float((spent * (1 - usual / each))[:slow].sum())
     share = lost / float(spent.sum())
@@ -92,7 +92,7 @@ def _begun(run: Run, options: Options) -> list[Finding | Explained]:
         return []
     first, last = int(step[0]), int(step[slow - 1])
     which = f"Step {first:,}" if slow == 1 else f"Steps {first:,} to {last:,}"
-    if share < options.notable or (lost < options.startup and (lost < options.seconds or share < options.share)):
+    if share < options.notable or lost < options.seconds:
         return [Explained("slow-step", f"a slow start, {seconds(lost)} in all", first, last, "step_time")]
     return [
         Finding(
@@ -106,7 +106,7 @@ def _begun(run: Run, options: Options) -> list[Finding | Explained]:
             f"{seconds(lost)}, {number(share, 'share')} of all time, went into the start.",
             evidence=(
                 Evidence("time of the first step", "step_time", first, first, float(each[0]), usual,
-                         usual * options.factor, "s", "slow-step.factor"),
+                         usual * options.startup, "s", "slow-step.startup"),
             ),
             actions=("Keep compiled kernels in a cache between launches, where the start is compiling",),
         )

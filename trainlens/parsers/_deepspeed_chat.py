@@ -36,9 +36,10 @@ def read(line: str, page: Page) -> bool:
         return _assigned(line, page)
     found: list[tuple[str, str]] = []
     if ": " in line and (scalar := _SCALARS.match(line)):
-        found = [(scalar[1], scalar[2])]
-        if scalar[3]:  # beside the perplexity stands the loss it was made of
-            found.append((f"eval_{scalar[3]}" if scalar[1] == "ppl" else scalar[3], scalar[4]))
+        held_out = "eval_" if scalar[1] == "ppl" else ""  # printed by evaluations only, with the loss it was made of
+        found = [(held_out + scalar[1], scalar[2])]
+        if scalar[3]:
+            found.append((held_out + scalar[3], scalar[4]))
     elif "is better) :" in line:
         found = _EVALUATED.findall(line)
     elif "odel Parameters: " in line and "Latency" in line:

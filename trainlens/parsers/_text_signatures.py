@@ -140,6 +140,8 @@ _PATTERNS: tuple[tuple[EventKind, str], ...] = (
         r"|exits with return code = -?[1-9]|returned non-zero exit status \d+|^Exited with exit code [1-9]"
         r"|process returned a non-zero exit code|exited with code [1-9]\d*\b|command terminated with exit code [1-9]",
     ),
+    # A bar of tqdm that was closed, or drawn again after a minute, before its first step; with values it is at work.
+    ("no-step", r"\| (?P<step>0)/\d+ \[(?:\d+:\d\d|0[1-9]|[1-5]\d):\d\d<\?, \?\s?\w+/s\]"),
     ("run-end", r"\[launch\.py:\d+:main\] Process \d+ exits successfully"),
 )  # fmt: skip
 SIGNATURES = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
@@ -158,6 +160,7 @@ MARKS = (
     "nan detected", "nan encountered", "nan loss", "ted nan", "nd nan", "= nan", "nf, stop", "nd inf", "nd Inf",
     "checkpoint at iter", "oaded checkpoint", "model checkpoint to", "esuming from", "esumed from", "esuming tr",
     "esumed tr", "exits ", "exit code", "exit status", "exitcode", "exited ", "NodeNot", "NodeLost", " is lost",
+    "<?, ?",
 )  # fmt: skip
 
 # Several lines of these kinds are several events: each skipped step, each save counts.

@@ -24,6 +24,10 @@ _TOTAL = frozenset(("totalsteps", "maxsteps", "trainiters", "totaliterations", "
 _HELD_OUT = frozenset(("eval-loss", "score", "perplexity"))
 
 
+# Scores equal to the last digit in two evaluations, and their share: other weights answer other questions right.
+_REPEATED, _SAME = 4, 0.75
+
+
 @dataclass(frozen=True)
 class Judged:
     series: tuple[Series, ...] = ()
@@ -41,6 +45,7 @@ def assemble(files: Sequence[File], events: Sequence[Event], meanings: Sequence[
     """
     told = Told()
     tellings = [disagreement(file.same_as, file) for file in files if file.same_as is not None]
+    repeated = _repeated_scores(files)
     numbers = numbered(files, events)
     found, rollbacks, notes = attempts(files, numbers)
     placing = Placing(files, numbers)
@@ -49,9 +54,30 @@ def assemble(files: Sequence[File], events: Sequence[Event], meanings: Sequence[
     series, own_axis = _own_axis(_named(_without_equal_ranks(lines), meanings))
     facts = tuple(fact for one in series if (fact := _total_steps(one)))
     notes += [*told.notes(), *placing.told, *own_axis, *(Note("disagreement", text) for text in tellings if text)]
-    notes_of = {file.index: tuple(told.notes_of(file)) for file in files}
+    notes_of = {file.index: (*told.notes_of(file), *repeated.get(file.index, ())) for file in files}
     happened = (*placing.events(events), *rollbacks)
     return Judged(tuple(series), tuple(found), happened, facts, tuple(notes), notes_of)
+
+
+def _repeated_scores(files: Sequence[File]) -> dict[int, list[Note]]:
+    """Files that hold the very scores of an earlier one: the same weights were evaluated twice."""
+    known: list[tuple[File, dict[Key, float]]] = []
+    found: dict[int, list[Note]] = {}
+    for file in files:
+        scores = {
+            key: float(column.value[0])
+            for key, column in file.columns.items()
+            if key[0].startswith("bench/") and len(column.value) == 1
+        }
+        for other, before in known:
+            both = [key for key in scores if before.get(key, 0.0) not in (0.0, 1.0)]
+            same = sum(scores[key] == before[key] for key in both)
+            if same >= max(_REPEATED, _SAME * len(both)):
+                text = f"{same} of {len(both)} scores are identical to those of {other.name}: the same weights again"
+                found.setdefault(file.index, []).append(Note("repeated", text, count=same))
+                break
+        known.append((file, scores))
+    return found
 
 
 def _stitched(files: Sequence[File], numbers: Mapping[int, Numbers], told: Told) -> dict[Key, Line]:
