@@ -106,7 +106,7 @@ def barred(bar: str, run: Run | None = None) -> Run:
     return replace(run or run_of({}), events=(said,))
 
 
-@pytest.mark.parametrize(("bar", "waited"), [("0/58 [07:16<?", "7 min"), ("0/1000 [2:00:00<?", "120 min")])
+@pytest.mark.parametrize(("bar", "waited"), [("0/58 [07:16<?", "7\u00a0min"), ("0/1000 [2:00:00<?", "120\u00a0min")])
 def test_a_bar_that_never_moved(bar: str, waited: str) -> None:
     (found,) = findings("hang", barred(bar))
     assert (found.severity, found.first_step) == ("warning", 0)

@@ -66,7 +66,18 @@ QUIET = {
     "two figures printed": {"lr": np.array([float(f"{rate:.1e}") for rate in WARM * 3e-4 * (1 - STEP / N)])},
     "rows left out of a decay": {"lr": (np.r_[1:400, 440:1001], np.delete(COSINE, slice(399, 439)))},
     "rate range test": {"lr": 1e-6 * 1.01**STEP},
+    "decay by a twentieth each 50": {"lr": 3e-4 * 0.95 ** (STEP // 50)},
+    "rows twice as far apart from the middle on": {
+        "lr": (np.r_[1:500, 501:1001:2], np.r_[COSINE[:499], COSINE[500::2]])
+    },
 }
+
+
+@pytest.mark.parametrize("share", [0.97, 0.9, 1.04])
+def test_a_schedule_that_goes_on_from_another_rate_is_a_line(share: float) -> None:
+    (found,) = findings("learning-rate-jump", {"lr": np.where(STEP < 400, COSINE, share * COSINE)})
+    assert (found.severity, found.first_step) == ("info", 401)
+    assert "goes on from another rate" in found.title
 
 
 @pytest.mark.parametrize("case", QUIET)

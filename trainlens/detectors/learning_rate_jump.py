@@ -9,7 +9,9 @@ Changes from row to row after the warmup: rises of more than `rise` and falls by
 % of the peak and three times the changes around them (of as many steps). No fault are falls from one held level to
 another (multi-step decay) that are not taken back, restarts that come regularly or begin where a cycle has ended
 (warm restarts), and the tail of a decay. A rate below a millionth of the peak for more than `zero` of the run after a
-drop, or at zero from the start that long, is one.
+drop, or at zero from the start that long, is one. A move too small for that is worth a line where a rate that changes
+smoothly moves `kink` times as far as in the rows around and by `slight` to `rise` of its value: a resume with another
+length.
 
 What to do
 See that the scheduler's state is in the checkpoint, and that its number of steps is that of the whole run.
@@ -21,7 +23,7 @@ Where the rate is set by hand or by the loss (reduce on plateau with a large fac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +39,8 @@ from trainlens.plugins import threshold
 from trainlens.signals import episodes
 
 NEEDS = ("role:learning-rate",)
+_BESIDE = 5  # changes on either side that a kink is held against
+_FEW = 3  # kinks of a run
 _RUNS = measured("405 labelled runs, 130 of them healthy: all of 12 anomalies found, none in a healthy run")
 
 
@@ -47,6 +51,8 @@ class Options:
     severe: float = threshold(5.0, "rise within one row that is an error", unit="times", source=JUDGEMENT)
     zero: float = threshold(0.05, "part of the run at zero", unit="share", source=_RUNS)
     cycle: float = threshold(0.2, "rate against the peak at which a cycle has ended", unit="share", source=SGDR)
+    kink: float = threshold(10.0, "change within one row against those around", unit="times", source=JUDGEMENT)
+    slight: float = threshold(0.01, "change within one row that is worth a line", unit="share", source=JUDGEMENT)
     points: int = threshold(20, "points needed", source=_RUNS)
 
 
@@ -99,7 +105,8 @@ def _of(series: Series, options: Options, step: Ints, rate: Floats) -> list[Find
     groups = _joined(groups, rate)
     if len(groups) > 3:  # again and again is one fault
         groups = [(groups[0][0], groups[-1][1])]
-    return [*told, *(_finding(series, options, step, rate, first, last) for first, last in groups)]
+    told += [_finding(series, options, step, rate, first, last) for first, last in groups]
+    return told or _kinks(series, options, step, rate)
 
 
 def _joined(groups: list[tuple[int, int]], rate: Floats) -> list[tuple[int, int]]:
@@ -135,6 +142,33 @@ def _jumps(options: Options, step: Ints, rate: Floats, peak: float) -> tuple[NDA
         taken_back = bool(rises[at : at + len(soon)].any()) and float(soon.max()) >= 0.9 * rate[at - 1]
         falls[at] = taken_back or not _learning_rate.steps_down(rate, int(at), peak)
     return rises | falls, rises
+
+
+def _kinks(series: Series, options: Options, step: Ints, rate: Floats) -> list[Finding]:
+    """The line for single rows at which a smooth schedule goes on from another rate; several are no accident."""
+    slope = np.diff(rate) / np.diff(step)
+    if len(slope) < 2 * _BESIDE + 1:
+        return []
+    around = np.lib.stride_tricks.sliding_window_view(slope, 2 * _BESIDE + 1)
+    sides = np.median(around[:, :_BESIDE], axis=1), np.median(around[:, _BESIDE + 1 :], axis=1)
+    own, usual = around[:, _BESIDE], np.maximum(np.abs(sides[0]), np.abs(sides[1]))
+    at = np.arange(len(own)) + _BESIDE + 1
+    far = (sides[0] * sides[1] > 0) & (np.abs(own) >= options.kink * usual)
+    with np.errstate(divide="ignore"):
+        moved = np.abs(np.log(rate[at] / rate[at - 1]))
+    at = at[far & (moved >= np.log1p(options.slight)) & (moved <= np.log1p(options.rise))]  # larger ones were judged
+    if not 0 < len(at) <= _FEW:
+        return []
+    return [
+        replace(
+            found := _finding(series, options, step, rate, first, first),
+            severity="info",
+            title=f"Schedule goes on from another rate at step {found.first_step:,}",
+            confidence=surely(float(np.abs(own[first - _BESIDE - 1]) / usual[first - _BESIDE - 1]), options.kink),
+            evidence=(replace(found.evidence[0], limit=None, limit_name="learning-rate-jump.kink"),),
+        )
+        for first in at.tolist()
+    ]
 
 
 def _finding(series: Series, options: Options, step: Ints, rate: Floats, first: int, last: int) -> Finding:
