@@ -54,6 +54,19 @@ def test_what_was_not_recorded_is_noted_once() -> None:
     assert "iteration-time, lm loss" in note.message
 
 
+@pytest.mark.parametrize(
+    ("tail", "behind"), [(["nan", "nan", None], 3), (["nan", "nan", 9.0], 0), (["nan"], 0), ([], 0)]
+)
+def test_values_that_end_before_the_steps_do(tail: list[Any], behind: int) -> None:
+    values = {str(step): value for step, value in enumerate([10.5, 10.0, 9.5, *tail], 1)}
+    loss = {"start_step": 1, "end_step": len(values), "step_interval": 1, "values": values}
+    told = [
+        (note.count, note.message) for note in notes(json_table, json.dumps({"loss": loss})) if note.kind == "cut-off"
+    ]
+    assert [count for count, _ in told] == [behind] * bool(behind)
+    assert all("end at step 3;" in message for _, message in told)
+
+
 def test_chart_download_is_named_by_its_file() -> None:
     (one,) = points(batches(json_table, "[[1700000000.5, 1, 2.5], [1700000001.5, 2, 2.0]]", "loss.json"))
     assert (one.tag, one.value.tolist()) == ("loss", [2.5, 2.0])

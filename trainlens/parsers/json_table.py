@@ -94,15 +94,21 @@ def read(source: Source, since: Checkpoint | None = None) -> Iterator[Batch]:  #
         return
     if whole is None:
         raise InputError("a JSON document that is incomplete or malformed", where=source.name, hint="Write it again")
-    found, missing = 0, {}
+    found, missing, last, grid = 0, {}, -1, np.empty(0, np.int64)
     run, name = curve(source.path)
     for tag, step, values, time in curves(whole, name):
         points, left_out = _points(tag, step, values, time, run)
         if points is not None:
             found += 1
+            last = max(last, int(points.step.max())) if points.step is not None else last
             yield points
         if left_out:
             missing[tag] = left_out
+            grid = step if step is not None and len(step) > len(grid) else grid
+    behind = int((grid > last).sum())
+    if found and behind > 1:
+        ends = f"the values end at step {last:,}; {behind:,} planned rows behind it up to {grid.max():,} hold none"
+        yield Note("cut-off", ends, count=behind)
     if missing:
         tags = ", ".join(sorted(missing))
         message = f"{sum(missing.values()):,} values were not recorded (null or the text nan), of {tags}"
