@@ -162,6 +162,31 @@ def test_a_burst_is_worth_a_line_only() -> None:
     assert [found.severity for found in bursts] in ([], ["info"])
 
 
+@pytest.mark.parametrize(("points", "at", "factor", "severity"), [(40, 25, 2.0, "error"), (12, 6, 1.15, "warning")])
+def test_two_levels_in_a_short_log(points: int, at: int, factor: float, severity: str) -> None:
+    seconds = times()[:points] * np.where(np.arange(points) < at, 1.0, factor)
+    (found,) = findings("slowdown", {"step_time": seconds})
+    assert (found.severity, found.first_step, found.last_step, found.ongoing) == (severity, at + 1, points, True)
+    work = {"step_time": seconds, "tokens_per_second": np.full(points, 5000.0)}
+    assert isinstance(answer("slowdown", run_of(work)), NotEnoughData)  # longer sequences from there on
+
+
+@pytest.mark.parametrize("points", [8, 20, 59])
+@pytest.mark.parametrize("noise", ["normal", "exponential", "standard_t", "wandering"])
+def test_scatter_of_a_short_log_is_no_slowdown(points: int, noise: str) -> None:
+    rng = np.random.default_rng(5)
+    fired = 0
+    for _ in range(60):
+        each = {
+            "normal": rng.normal(size=points),
+            "exponential": rng.exponential(size=points),
+            "standard_t": rng.standard_t(3, size=points),
+            "wandering": rng.normal(size=points).cumsum() / 3,
+        }
+        fired += not isinstance(answer("slowdown", run_of({"step_time": np.exp(0.05 * each[noise])})), NotEnoughData)
+    assert fired <= 1 + 4 * (noise == "wandering")
+
+
 def test_says_what_is_missing() -> None:
     assert isinstance(answer("slowdown", run_of({"lr": np.ones(100)})), NotApplicable)
     assert isinstance(answer("slowdown", run_of({"step_time": np.ones(30)})), NotEnoughData)

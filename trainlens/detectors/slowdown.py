@@ -10,7 +10,8 @@ after a start and intervals with an evaluation in them are left out. Medians of 
 best level that lasted before. A block is slow when it is more than `notable` slower and more than `sigmas` times the
 scatter from block to block; three slow blocks in a row are an episode. Where the log has tokens or samples per second
 they must fall too, so that longer sequences or larger batches are no slowdown. A gradual episode begins where a
-quarter of the rise is reached.
+quarter of the rise is reached. Of fewer than `points` only a move from one level to another is told that lasts to the
+end: at once, with each step after it slower than all before and `sigmas` standard errors (more of very few) between.
 
 What to do
 Compare the ranks' step times, look at clocks and temperatures of the GPUs, at data loading and at the storage.
@@ -28,7 +29,7 @@ import numpy as np
 
 from trainlens.citations import BLOOM, measured
 from trainlens.detectors import _speed
-from trainlens.detectors._levels import cost, share_beyond
+from trainlens.detectors._levels import cost, share_beyond, surely
 from trainlens.diagnosis import Evidence, Finding, NotApplicable, NotEnoughData, Severity
 from trainlens.figures import number
 from trainlens.model import Floats, Run
@@ -36,6 +37,7 @@ from trainlens.plugins import threshold
 from trainlens.signals import block_means, block_medians, block_noise, episodes, interpolate_last, rolling_median
 
 NEEDS = ()
+_FEW = 8  # step times that one level and another can be told by
 _QUIET = 0.0015  # log scatter below which blocks are not believed: clocks are not finer
 _RUNS = measured("405 labelled runs, 130 of them healthy: all of 26 slowdowns found, none in a healthy run")
 
@@ -54,9 +56,10 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
     pace = _speed.pace(run)
     if pace is None:
         return NotApplicable("the log has no step times, no clock and no throughput")
-    if len(pace.step) < options.points:
-        return NotEnoughData(f"{len(pace.step)} step times, {options.points} are needed")
     logs = np.log(pace.seconds) - _speed.work(run, pace.step)
+    if len(logs) < options.points:
+        few = _of_few(run, options, pace, logs) if len(logs) >= _FEW and not pace.grain else []
+        return few or NotEnoughData(f"{len(logs)} step times, {options.points} are needed")
     size = max(5, min(len(logs) // 40, 50), len(logs) // 200)
     blocks = _blocks(logs, size, pace.grain)
     usual = np.minimum.accumulate(_held(blocks))
@@ -69,6 +72,28 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
             episode = _speed.measure(logs, blocks, float(usual[first]), size, first, last)
             found.append(_finding(run, options, pace, episode, share_beyond(slow, first, last)))
     return found
+
+
+def _of_few(run: Run, options: Options, pace: _speed.Pace, logs: Floats) -> list[Finding]:
+    """Two levels of a short log, the second to its end."""
+    n = len(logs)
+    at = np.arange(2, n - 1)  # where the second level may begin
+    old, new = np.cumsum(logs)[at - 1] / at, np.cumsum(logs[::-1])[::-1][at] / (n - at)
+    left = (logs**2).sum() - at * old**2 - (n - at) * new**2
+    scatter = np.maximum(np.sqrt(np.maximum(left, 0) / (n - 2)), _QUIET)
+    apart = np.minimum.accumulate(logs[::-1])[::-1][at] > np.maximum.accumulate(logs)[at - 1]
+    errors = np.where(apart, (new - old) / (scatter * np.sqrt(1 / at + 1 / (n - at))), 0.0)
+    top = int(np.argmax(errors))
+    begin, limit = int(at[top]), options.sigmas * (1 + 3 / (n - 2))
+    level, reached = (float(np.median(part)) for part in np.split(logs, [begin]))
+    found = _speed.Episode(begin, n - 1, level, reached, gradual=False, ongoing=True)
+    rise, sudden = found.reached - found.before, float(logs[begin] - logs[begin - 1])
+    others = float(np.abs(np.delete(np.diff(logs), begin - 1)).max())
+    if errors[top] < limit or rise < np.log1p(options.notable) or not _agrees(_rate(run, pace, 1), begin, n, rise):
+        return []
+    if sudden < max(0.6 * rise, 2 * others):  # a level that wanders moves many times
+        return []
+    return [_finding(run, options, pace, found, surely(errors[top], limit))]
 
 
 def _blocks(logs: Floats, size: int, grain: float) -> Floats:
