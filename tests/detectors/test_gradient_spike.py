@@ -65,7 +65,7 @@ def test_long_series_have_the_same_findings() -> None:
 
 
 def test_needs_points() -> None:
-    assert isinstance(answer("gradient-spike", run_of({"grad_norm": np.ones(20)})), NotEnoughData)
+    assert isinstance(answer("gradient-spike", run_of({"grad_norm": np.ones(7)})), NotEnoughData)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -34,6 +34,15 @@ def test_fires(curves: Any, rank: int | None, words: str, severity: str) -> None
     assert words in found.message
 
 
+def test_gpus_that_never_work_are_a_line_and_no_fault() -> None:
+    curves = {f"gpu/utilization@{g}": busy(0.97) if g > 1 else np.full(N, 0.02) for g in range(6)}
+    (found,) = findings("low-gpu-utilization", curves)
+    assert (found.severity, found.title) == ("info", "2 of 6 GPUs never work")
+    assert "(0, 1)" in found.message
+    (all_of_them,) = findings("low-gpu-utilization", {f"gpu/utilization@{g}": np.full(N, 0.02) for g in range(2)})
+    assert all_of_them.severity == "error"
+
+
 QUIET = {
     "busy": busy(0.96),
     "85 %": busy(0.86),
@@ -49,4 +58,4 @@ def test_quiet(case: str) -> None:
 
 
 def test_needs_points() -> None:
-    assert isinstance(answer("low-gpu-utilization", run_of({"gpu/utilization": np.ones(12)})), NotEnoughData)
+    assert isinstance(answer("low-gpu-utilization", run_of({"gpu/utilization": np.ones(8)})), NotEnoughData)

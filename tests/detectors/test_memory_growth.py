@@ -80,4 +80,4 @@ def test_quiet(run: Run) -> None:
 
 
 def test_needs_points() -> None:
-    assert isinstance(answer("memory-growth", run_of({"gpu/memory_used": np.arange(1, 60) * GIB})), NotEnoughData)
+    assert isinstance(answer("memory-growth", run_of({"gpu/memory_used": np.arange(1, 20) * GIB})), NotEnoughData)

@@ -18,6 +18,7 @@ __all__ = [
 ]  # fmt: skip
 
 Mask = NDArray[np.bool_]
+FEW = 5  # points after the start that a level can be told by
 _WORLD = ("world_size", "num_gpus", "n_gpus", "gpus", "num_processes", "ngpu")
 
 
@@ -124,14 +125,19 @@ class Stretch:
 def stretches(
     group: Sequence[Series], beyond: Callable[[Floats], Mask], share: float, least: int = 10
 ) -> list[Stretch]:
-    """Stretches beyond a bound of at least `share` of the points, of the series (of several ranks) longest so."""
+    """Stretches beyond a bound of at least `share` of the points, of the series (of several ranks) longest so.
+
+    A series of fewer than twice `least` points must be beyond it at all of them.
+    """
     found: list[list[Stretch]] = []
     for series in group:
         step, value = settled(series)
-        if len(value) < least:
+        if len(value) < FEW:
             continue
         mask = beyond(value)
-        spans = sustained(mask, max(least, round(share * len(value))))
+        short = len(value) < 2 * least
+        spans = sustained(mask, len(value) if short else max(least, round(share * len(value))))
+        spans = [] if short and not mask.all() else spans
         found.append([Stretch(series, step, value, mask, first, last) for first, last in spans])
     longest = max(found, key=lambda one: sum(span.last - span.first for span in one), default=[])
     affected = sum(bool(one) for one in found)

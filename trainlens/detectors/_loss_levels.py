@@ -60,7 +60,7 @@ def find_rise(curve: Curve, limits: LevelLimits) -> Rise | None:
     """The rise above the best level that lasts to the end of the log, or None. A short log: 1.5 times its start."""
     n = len(curve)
     if n < LEAST:
-        return _short_rise(curve)
+        return _short_rise(curve) if curve.positive else _short_collapse(curve, limits.lost_signed)
     value = curve.value
     width = max(5, n // 50)
     picks, levels = _levels(value, width)
@@ -126,7 +126,7 @@ def _rise_before_death(curve: Curve, level: float) -> Rise | None:
 def _short_rise(curve: Curve) -> Rise | None:
     """Of a handful of points: all well above the first from some point on, and the last near the highest."""
     value, n = curve.value, len(curve)
-    if n < 4 or not curve.positive:
+    if n < 4:
         return None
     level = curve.level(0, 2)
     up = np.flatnonzero(value <= 1.3 * level)
@@ -135,6 +135,20 @@ def _short_rise(curve: Curve) -> Rise | None:
     if n - onset < 2 or peak <= 1.5 * level or value[-1] < 0.9 * peak:  # on its way back: an unrecovered spike
         return None
     return Rise(True, onset, max(0, onset - 1), level, float(np.median(value[onset:])), 1.0, True, False)
+
+
+def _short_collapse(curve: Curve, share: float) -> Rise | None:
+    """Of a handful of points of a score: at once, to the end, worse than the three before by most of the progress."""
+    value, n = curve.value, len(curve)
+    for at in range(3, n - 1):
+        recent, start = value[at - 3 : at], curve.level(0, 2)
+        level = float(np.median(recent))
+        gap = float(value[at:].min() - recent.max())
+        noise = float(np.median(np.abs(np.diff(value[:at]))))
+        if gap > max(share * (start - level), 4 * noise, 0.0) and start > level:
+            end = float(np.median(value[at:]))
+            return Rise(True, at, at - 1, level, end, (end - level) / (start - level), False, True)
+    return None
 
 
 @remembered

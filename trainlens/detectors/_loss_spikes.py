@@ -129,13 +129,18 @@ def _skew(z: Floats) -> float:
 
 
 def _few(curve: Curve, limits: Limits) -> list[Spike]:
-    """Of fewer than 40 points, in the main loss only what is half as high again as the few points before."""
+    """Of fewer than 40 points, in the main loss only what is half as high again as the few points before.
+
+    A fifth is enough where these hardly move.
+    """
     value, n = curve.value, len(curve)
     if n < 5 or not curve.positive or curve.metric != "train/loss":
         return []
     for at in range(1, n):
-        level = curve.level(max(0, at - 5), at)
-        if value[at] > (1.5 if at >= 3 else 1.8) * level and value[at] > 1.3 * float(value[max(0, at - 5) : at].max()):
+        level, highest = curve.level(max(0, at - 5), at), float(value[max(0, at - 5) : at].max())
+        calm = at > 6 and value[at] > highest + 10 * float(np.median(np.abs(np.diff(value[at - 6 : at]))))
+        leaps = value[at] > (1.5 if at >= 3 else 1.8) * level and value[at] > 1.3 * highest
+        if leaps or (calm and value[at] > 1.2 * max(level, highest)):
             last = at + int(np.argmax(np.r_[value[at:] < level + 0.5 * (value[at] - level), True])) - 1
             peak = at + int(np.argmax(value[at : last + 1]))
             height = float(value[peak]) - level

@@ -10,6 +10,7 @@ that half precision skipped. The first 2 % of a run, where norms fall from their
 the norm is above the bound from beginning to end the scale is merely unusual (a sum instead of a mean) and that is
 worth a line. Below the bound it is a warning where the running median over that length (5 % of the run at most) is
 `leap` times the lowest one before, and came there within twice that length: a rise that is slow belongs to learning.
+In a log of fewer than `points` the last three at least must all lie that far above all before them.
 
 What to do
 Lower the learning rate or lengthen its warmup, clip, and look at the samples of the first steps.
@@ -31,10 +32,11 @@ from trainlens.diagnosis import Evidence, Finding, NotEnoughData
 from trainlens.figures import number
 from trainlens.model import Floats, Ints, Run, Series
 from trainlens.plugins import threshold
-from trainlens.signals import episodes, rolling_median
+from trainlens.signals import episodes, parted, rolling_median
 
 NEEDS = ("role:grad-norm",)
 TOLD_INSIDE = ("loss-divergence",)
+_LAST = 3  # points at the end of a short log
 _RUNS = measured("405 labelled runs, 130 of them healthy: all of 9 explosions found, none in a healthy run")
 
 
@@ -56,6 +58,7 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
         step, value = settled(series)
         longest = max(longest, len(value))
         if len(value) < options.points:
+            found += _of_few(series, options)
             continue
         beyond = value > options.norm
         if float(np.mean(beyond)) > 0.95:
@@ -75,9 +78,22 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
                 found.append(_finding(series, options, step, value, (first, last), usual))
         if len(found) == exploded:
             found.extend(_leaps(series, options, step, value, least))
-    if longest < options.points:
+    if longest < options.points and not found:
         return NotEnoughData(f"{longest} gradient norms after the start, {options.points} are needed")
     return found
+
+
+def _of_few(series: Series, options: Options) -> list[Finding]:
+    """The norms of a short log that all lie far above all before them, to its end."""
+    use = series.finite & (series.value > 0)
+    step, value = series.step[use], series.value[use]
+    part = parted(np.log(value), after=_LAST)
+    if part is None:
+        return []
+    at, usual = (part.begin, len(value) - 1), float(np.exp(part.before))
+    if part.gap >= np.log(options.factor) and float(value[part.begin :].min()) > options.norm:
+        return [_finding(series, options, step, value, at, usual)]
+    return [_leap(series, options, step, value, at, usual)] if part.gap >= np.log(options.leap) else []
 
 
 def _finding(series: Series, options: Options, step: Ints, value: Floats, at: tuple[int, int], usual: float) -> Finding:

@@ -6,7 +6,8 @@ Without a gradient the weights stand still however long the run goes on: dead un
 How it is found
 The norm is below `norm` on most points of a stretch of at least `length` points and 1 % of the run, and less than a
 tenth of the median of the rest. Where it is below from beginning to end it is a fault only when the training loss did
-not fall by `learned`; else its scale is unusual, which is worth a line.
+not fall by `learned`; else its scale is unusual, which is worth a line. In a log of fewer points the last three at
+least must lie below `norm` and a tenth of all before them.
 
 What to do
 Look which parameters have a gradient at all, at the initialisation and the activations, and at detached tensors.
@@ -28,8 +29,10 @@ from trainlens.diagnosis import Evidence, Finding, NotEnoughData, Severity
 from trainlens.figures import number
 from trainlens.model import Floats, Ints, Run, Series
 from trainlens.plugins import threshold
+from trainlens.signals import parted
 
 NEEDS = ("role:grad-norm",)
+_LAST = 3  # points at the end of a short log
 _RUNS = measured("405 labelled runs, 130 of them healthy: all of 6 vanishing gradients found, none in a healthy run")
 
 
@@ -49,6 +52,7 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
         step, value = settled(series)
         longest = max(longest, len(value))
         if len(value) < options.points:
+            found += _of_few(series, options)
             continue
         beyond = value < options.norm
         if float(np.mean(beyond)) > 0.95:
@@ -60,9 +64,19 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
             rest = float(np.median(np.r_[value[:first], value[last + 1 :]]))
             if float(np.median(value[first : last + 1])) < options.share * rest:
                 found.append(_finding(series, options, step, value, (first, last), rest, "error"))
-    if longest < options.points:
+    if longest < options.points and not found:
         return NotEnoughData(f"{longest} gradient norms after the start, {options.points} are needed")
     return found
+
+
+def _of_few(series: Series, options: Options) -> list[Finding]:
+    """The norms of a short log that all lie far below all before them, to its end."""
+    step, value = series.step[series.finite], series.value[series.finite]
+    tiny = float(np.finfo(float).tiny)
+    part = parted(-np.log(np.maximum(value, tiny)), after=_LAST)
+    if part is None or part.gap < -np.log(options.share) or float(value[part.begin :].max()) >= options.norm:
+        return []
+    return [_finding(series, options, step, value, (part.begin, len(value) - 1), float(np.exp(-part.before)), "error")]
 
 
 def _fall(run: Run) -> float:

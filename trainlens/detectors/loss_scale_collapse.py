@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainlens.citations import DEEPSPEED_FP16, measured
+from trainlens.citations import DEEPSPEED_FP16, JUDGEMENT, measured
 from trainlens.detectors._levels import surely
 from trainlens.diagnosis import Evidence, Explained, Finding, NotEnoughData
 from trainlens.figures import counted, number
@@ -43,7 +43,7 @@ class Options:
     halvings: float = threshold(4.0, "net halvings that are a collapse", source=_RUNS)
     span: int = threshold(8, "points within which they follow each other", source=_RUNS)
     lowest: float = threshold(1.0, "scale that is a collapse by itself", source=DEEPSPEED_FP16)
-    points: int = threshold(20, "points needed of a run that begins in the log", source=_RUNS)
+    points: int = threshold(12, "points needed of a run that begins in the log", source=JUDGEMENT)
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotEnoughData:

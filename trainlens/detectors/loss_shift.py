@@ -91,7 +91,7 @@ def _unfollowed(run: Run, series: Series, options: Options) -> Finding | None:
     else:
         return None
     beside = held_out(run, int(curve.step[first]), int(curve.step[peak]))
-    if beside is None:
+    if beside is None or first > len(curve) - 2:  # one point tells of no level
         return None
     found = _told(run, curve, first, before, after, True, options)
     other, old, new = beside

@@ -145,7 +145,8 @@ def _kept(run: Run, series: Series, curve: Curve, options: Options) -> list[Spik
 
 def _of_the_measure(run: Run, curve: Curve, spike: Spike) -> bool:
     """Whether the loss stays high and the held-out loss did not follow: loss-shift tells it."""
-    return spike.back is None and held_out(run, int(curve.step[spike.first]), int(curve.step[spike.peak])) is not None
+    lasts = spike.back is None and spike.first <= len(curve) - 2
+    return lasts and held_out(run, int(curve.step[spike.first]), int(curve.step[spike.peak])) is not None
 
 
 def _explained(run: Run, curve: Curve, spike: Spike, options: Options) -> bool:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trainlens.citations import MEGASCALE, PALM_MFU, USUAL, measured
+from trainlens.citations import JUDGEMENT, MEGASCALE, PALM_MFU, USUAL, measured
 from trainlens.detectors import _levels
 from trainlens.diagnosis import Evidence, Finding, NotEnoughData
 from trainlens.figures import number
@@ -38,7 +38,7 @@ class Options:
     severe: float = threshold(0.20, "MFU that is an error", unit="share", source=USUAL)
     most: float = threshold(0.75, "MFU that is not plausible", unit="share", source=MEGASCALE)
     lasting: float = threshold(0.04, "part of the run it must last", unit="share", source=measured("405 labelled runs"))
-    points: int = threshold(20, "points needed", source=measured("405 labelled runs"))
+    points: int = threshold(_levels.FEW, "points needed", source=JUDGEMENT)
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:

@@ -39,6 +39,7 @@ NEEDS = ("role:memory",)
 TOLD_INSIDE = ("out-of-memory", "memory-pressure")
 _SIMULATED = measured("simulated runs: warm-up, peaks, fragmentation, random walks and longer sequences stay silent")
 _BLOCKS = 40
+_LEAST = 8  # blocks
 _TOTALS = ("total_steps", "train_iters", "max_steps", "total_iters", "num_iterations", "max_iters")
 
 
@@ -49,7 +50,7 @@ class Options:
     start: float = threshold(0.10, "part of the run that is warm-up", unit="share", source=_SIMULATED)
     steady: float = threshold(0.9, "Kendall's tau of the blocks", source=_SIMULATED)
     line: float = threshold(12.0, "rise against the scatter about a line", unit="times", source=_SIMULATED)
-    points: int = threshold(100, "points needed", source=_SIMULATED)
+    points: int = threshold(20, "points needed", source=_SIMULATED)
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def _growth(run: Run, series: Series, options: Options) -> _Growth | None:
     step, value = _levels.settled(series, options.start)
     size = max(1, len(value) // _BLOCKS)
     blocks = block_medians(value, size)
-    if len(blocks) < 20 or blocks[0] <= 0:
+    if len(blocks) < _LEAST or blocks[0] <= 0:
         return None
     middle = block_medians(step.astype(float), size)
     slope, _ = fit_line(middle, blocks)

@@ -52,14 +52,13 @@ class Options:
     sigmas: float = threshold(8.0, "time of a slow step in deviations", source=_RUNS)
     share: float = threshold(0.10, "part of all time lost that is a warning", unit="share", source=_RUNS)
     notable: float = threshold(0.001, "part of all time lost that is worth a line", unit="share", source=_RUNS)
-    points: int = threshold(40, "points needed", source=_RUNS)
+    points: int = threshold(12, "points needed", source=JUDGEMENT)
     unsteady: float = threshold(
         0.20, "scatter of the time per step that is worth a line", unit="share", source=JUDGEMENT
     )
     pause: float = threshold(4.0, "time between two rows against the usual one", unit="times", source=JUDGEMENT)
     seconds: float = threshold(5.0, "shortest pause between steps that is told", unit="s", source=JUDGEMENT)
     startup: float = threshold(1.5, "time of the first steps against the usual", unit="times", source=JUDGEMENT)
-    few: int = threshold(12, "points needed to say that it scatters", source=JUDGEMENT)
 
 
 def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotApplicable | NotEnoughData:
@@ -115,7 +114,7 @@ def _begun(run: Run, options: Options) -> list[Finding | Explained]:
 
 def _unsteady(run: Run, pace: _speed.Pace, options: Options) -> list[Finding]:
     """The line that steps differ in time all along, which batches of different size do not explain."""
-    if len(pace.step) < options.few:
+    if len(pace.step) < options.points:
         return []
     logs = np.log(pace.seconds) - _speed.work(run, pace.step)
     scatter = float(np.diff(np.quantile(logs - rolling_median(logs, 12), [0.16, 0.84]))[0]) / 2  # bursts on a floor too

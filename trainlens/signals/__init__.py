@@ -19,6 +19,7 @@ from trainlens.signals.rolling import (
     thin,
     trailing_median,
 )
+from trainlens.signals.short import Part, Peak, lone_peak, parted
 from trainlens.signals.trends import (
     FAMILY_ERROR,
     change_point,
@@ -34,6 +35,8 @@ __all__ = [
     "EXACT_POINTS",
     "FAMILY_ERROR",
     "GAUSSIAN",
+    "Part",
+    "Peak",
     "Thinned",
     "block_means",
     "block_medians",
@@ -44,7 +47,9 @@ __all__ = [
     "held_level",
     "interpolate_last",
     "kendall",
+    "lone_peak",
     "mad",
+    "parted",
     "rolling_median",
     "share_beyond",
     "surely",
