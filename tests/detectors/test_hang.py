@@ -49,9 +49,9 @@ def paused(every: int, length: float, seldom: int, longer: float) -> Run:
 @pytest.mark.parametrize(
     ("run", "step", "seconds", "severity"),
     [
-        (waits(w300=900), 299, 900, "error"),
+        (waits(w300=900), 299, 900, "warning"),
         (waits(usual=20.0, w300=700), 299, 700, "warning"),
-        (waits(usual=0.1, w300=45), 299, 45, "error"),
+        (waits(usual=0.1, w300=45), 299, 45, "warning"),
     ],
 )
 def test_fires(run: Run, step: int, seconds: float, severity: str) -> None:
@@ -121,3 +121,7 @@ def test_says_what_is_missing() -> None:
     assert isinstance(answer("hang", run_of(np.ones(100))), NotApplicable)
     few = run_of({"train/loss": np.ones(5)}, times={"train/loss": [START + at for at in range(5)]})
     assert isinstance(answer("hang", few), NotEnoughData)
+
+
+def test_what_hangs_again_and_again_is_an_error() -> None:
+    assert [found.severity for found in findings("hang", waits(w200=900, w400=900))] == ["error", "error"]

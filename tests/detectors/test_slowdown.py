@@ -33,6 +33,7 @@ def clocked(waits: Any, **more: Any) -> Run:
 FIRES: Mapping[str, tuple[Any, int, int, str]] = {
     "sudden, to the end": ({"step_time": times() * after(600, 1.2)}, 600, N, "warning"),
     "a third slower": ({"step_time": times() * after(600, 1.5)}, 600, N, "error"),
+    "half as slow again, and over": ({"step_time": times() * after(300, 1.5, 600)}, 300, 600, "warning"),
     "6 % of a quiet cluster": ({"step_time": times(7.1, 0.004) * after(880, 1.06)}, 880, N, "warning"),
     "6.5 % for a while": ({"step_time": times(1.43, 0.003) * after(530, 1.065, 700)}, 530, 700, "warning"),
     "3.5-fold growth from the start": ({"step_time": np.linspace(0.4, 1.4, N) * times(1, 0.02)}, 215, N, "error"),

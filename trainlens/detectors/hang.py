@@ -12,6 +12,8 @@ usual such wait, are none; nor are waits that come regularly. What the log itsel
 stuck rank) is told as well, and a progress bar that was drawn at 0 after a minute or more in a log that has no step
 at all.
 
+A run that went on after it is warned of it; hangs that come again and take `severe` of all time are errors.
+
 What to do
 Look at what the ranks waited for: NCCL watchdog lines, blocked tasks in the kernel log, the storage.
 
@@ -47,7 +49,9 @@ class Options:
     factor: float = threshold(30.0, "wait against the usual one", unit="times", source=_RUNS)
     tail: float = threshold(3.0, "wait against the longest 1 %", unit="times", source=_RUNS)
     seconds: float = threshold(30.0, "shortest wait that is a hang", unit="s", source=_RUNS)
-    severe: float = threshold(0.10, "part of the whole time that is an error", unit="share", source=JUDGEMENT)
+    severe: float = threshold(
+        0.10, "part of the whole time that is an error where it hangs again and again", unit="share", source=JUDGEMENT
+    )
     points: int = threshold(10, "rows with a time stamp needed", source=JUDGEMENT)
 
 
@@ -78,8 +82,8 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotApplicable | No
         beyond[marked & (waits <= 3 * float(np.median(waits[marked])))] = 0
     at = np.flatnonzero(sound & (beyond > limit))
     at = at[~_routine(step[at], waits[at])]
-    whole = float(waits[sound].sum())
-    return [*told, *(_finding(run, options, step, clock, int(i), usual, limit, whole) for i in at)]
+    again = len(at) > 1 and float(waits[at].sum()) > options.severe * float(waits[sound].sum())
+    return [*told, *(_finding(run, step, clock, int(i), usual, limit, again) for i in at)]
 
 
 def _not_begun(run: Run) -> list[Finding]:
@@ -135,13 +139,11 @@ def _stamped(run: Run) -> Series | None:
     return loss if loss in stamped else max(stamped, key=len, default=None)
 
 
-def _finding(
-    run: Run, options: Options, step: Ints, clock: Floats, at: int, usual: float, limit: float, whole: float
-) -> Finding:
+def _finding(run: Run, step: Ints, clock: Floats, at: int, usual: float, limit: float, again: bool) -> Finding:
     first, last, wait = int(step[at - 1]), int(step[at]), float(clock[at] - clock[at - 1])
     return Finding(
         detector="hang",
-        severity="error" if wait > options.severe * whole else "warning",
+        severity="error" if again else "warning",
         metric=None,
         first_step=first,
         last_step=last,

@@ -199,11 +199,12 @@ def _finding(series: Series, options: Options, step: Ints, rate: Floats, first: 
     times = max(old, new) / max(min(old, new), 1e-30)
     held = rate[first : first + max(10, round(options.zero * len(rate)))]
     gone = bool(held.max() <= 1e-3 * old)
+    taken_back = last > first and abs(end / max(old, 1e-30) - 1) <= 0.1
     resumed = len(series.attempt) == len(series) and begin in series.step[1:][np.diff(series.attempt) != 0]
     size = f"{'up' if new > old else 'down'} {number(round(times, 2))}-fold" if times < 1e6 else "to nearly zero"
     return Finding(
         detector="learning-rate-jump",
-        severity="error" if gone or (new > old and times >= options.severe) else "warning",
+        severity="error" if not taken_back and (gone or (new > old and times >= options.severe)) else "warning",
         metric=series.metric,
         first_step=begin,
         last_step=at,

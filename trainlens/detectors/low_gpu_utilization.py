@@ -72,8 +72,8 @@ def _unused(idle: Sequence[Series], of: int, options: Options) -> list[Finding]:
             first_step=first,
             last_step=last,
             title=f"{len(idle)} of {of} GPUs never work",
-            message=f"gpu/utilization of {len(idle)} of {of} GPUs ({which}) is at most {number(most, 'share')} all along: "
-            "not of this run, or left out by mistake.",
+            message=f"gpu/utilization of {len(idle)} of {of} GPUs ({which}) is at most {number(most, 'share')} all "
+            "along: not of this run, or left out by mistake.",
             evidence=(
                 Evidence("highest utilisation of these", "gpu/utilization", first, last, most, None, options.unused,
                          "share", "low-gpu-utilization.unused"),

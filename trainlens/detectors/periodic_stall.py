@@ -65,10 +65,11 @@ def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotApp
     lost = float(np.minimum(found.lost, 3 * each).sum())  # the rest of a longer one has another cause, and its finding
     usual = float(found.usual[found.at].mean())
     severity: Severity = "info" if found.share < options.share else "warning"
+    ongoing = last + found.period > int(pace.step[-1])
     return [
         Finding(
             detector="periodic-stall",
-            severity="error" if found.share >= options.severe else severity,
+            severity="error" if found.share >= options.severe and ongoing else severity,
             metric="step_time" if run.get("step_time") else None,
             first_step=first,
             last_step=last,
@@ -76,7 +77,7 @@ def detect(run: Run, options: Options) -> Sequence[Finding | Explained] | NotApp
             message=f"{pace.name} is {number(usual, 's')}, but {number(each, 's')} more every {found.period:,} steps, "
             f"{len(found.at)} times from step {first:,} to {last:,}: {seconds(lost)} in all.",
             confidence=min(surely(len(found.at), options.count), surely(each / max(usual, 1e-12), options.factor - 1)),
-            ongoing=last + found.period > int(pace.step[-1]),
+            ongoing=ongoing,
             cost=cost(run, lost),
             evidence=(
                 Evidence("share of all time lost", pace.metric, first, last, found.share, 0.0, options.share, "share",

@@ -10,8 +10,9 @@ after a start and intervals with an evaluation in them are left out. Medians of 
 best level that lasted before. A block is slow when it is more than `notable` slower and more than `sigmas` times the
 scatter from block to block; three slow blocks in a row are an episode. Where the log has tokens or samples per second
 they must fall too, so that longer sequences or larger batches are no slowdown. A gradual episode begins where a
-quarter of the rise is reached. Of fewer than `points` only a move from one level to another is told that lasts to the
-end: at once, with each step after it slower than all before and `sigmas` standard errors (more of very few) between.
+quarter of the rise is reached. An episode that is over is a warning at most. Of fewer than `points` only a move from
+one level to another is told that lasts to the end: at once, with each step after it slower than all before and
+`sigmas` standard errors (more of very few) between.
 
 What to do
 Compare the ranks' step times, look at clocks and temperatures of the GPUs, at data loading and at the storage.
@@ -46,7 +47,7 @@ _RUNS = measured("405 labelled runs, 130 of them healthy: all of 26 slowdowns fo
 class Options:
     notable: float = threshold(0.03, "rise that is worth a line", unit="share", source=BLOOM)
     size: float = threshold(0.05, "rise that is a warning when it lasts", unit="share", source=BLOOM)
-    severe: float = threshold(0.30, "rise that is an error when it lasts", unit="share", source=_RUNS)
+    severe: float = threshold(0.30, "rise that is an error when it lasts to the end", unit="share", source=_RUNS)
     sigmas: float = threshold(5.0, "rise in scatters of the blocks", source=_RUNS)
     lasting: float = threshold(0.03, "part of the run from which it is no mere burst", unit="share", source=_RUNS)
     points: int = threshold(60, "points needed", source=_RUNS)
@@ -164,4 +165,5 @@ def _severity(options: Options, pace: _speed.Pace, found: _speed.Episode, lost: 
     whole = float((pace.seconds * pace.steps).sum())
     if found.rise < options.size or not lasting:
         return "info"
-    return "error" if found.rise >= options.severe or (pace.timed and lost > 0.1 * whole) else "warning"
+    grave = found.rise >= options.severe or (pace.timed and lost > 0.1 * whole)
+    return "error" if grave and found.ongoing else "warning"  # what is over cannot be stopped any more
