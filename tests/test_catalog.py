@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from trainlens import catalog
+from trainlens.catalog.languages import english
 from trainlens.model import NO_RANK
 
 TRAINERS = [
@@ -76,7 +77,6 @@ def test_a_tag_with_few_points_does_not_take_the_name() -> None:
         ("decode.loss_seg", "loss", "lower"),
         ("elbo/neg", "loss", "lower"),
         ("nll", "loss", "lower"),
-        ("训练/损失", "loss", "lower"),
         ("actor/pg_loss", "policy-loss", "none"),
         ("val_auc", "score", "higher"),
         ("metrics/mAP50(B)", "score", "higher"),
@@ -227,3 +227,29 @@ def test_a_tag_that_lost_its_own_name_to_a_fuller_one_is_told_apart() -> None:
 def test_reasons_of_lower_clocks(tag: str, name: str) -> None:
     about = catalog.resolve([tag])[tag]
     assert (about.name, about.role, about.panel) == (name, "throttle", "resources")
+
+
+@pytest.mark.parametrize(
+    ("tag", "name"),
+    [
+        ("Verlust", "train/loss"), ("Validierungsverlust", "eval/loss"), ("Lernrate", "lr"),
+        ("Perte d'entraînement", "train/loss"), ("perte de validation", "eval/loss"), ("taux d’apprentissage", "lr"),
+        ("val_pérdida", "eval/loss"), ("Tasa de aprendizaje", "lr"), ("acurácia", "train/accuracy"),
+        ("потери", "train/loss"), ("точность валидации", "eval/accuracy"), ("скорость обучения", "lr"),
+        ("训练损失", "train/loss"), ("验证/损失", "eval/loss"), ("学习率", "lr"), ("验证集准确率", "eval/accuracy"),
+        ("損失", "train/loss"), ("検証損失", "eval/loss"), ("학습률", "lr"), ("검증 정확도", "eval/accuracy"),
+        ("valid's loss", "eval/loss"),  # LightGBM
+    ],
+)  # fmt: skip
+def test_names_in_other_languages(tag: str, name: str) -> None:
+    assert catalog.resolve([tag])[tag].name == name
+
+
+@pytest.mark.parametrize("tag", ["Schritt", "étape", "paso", "шаг", "训练步数", "ステップ", "스텝"])
+def test_steps_in_other_languages(tag: str) -> None:
+    assert catalog.axis(tag) == "step"
+
+
+@pytest.mark.parametrize("tag", ["compass", "superloss", "verlustig", "perdita2"])
+def test_words_that_only_hold_such_a_word_stay(tag: str) -> None:
+    assert english(tag) == tag

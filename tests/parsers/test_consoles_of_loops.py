@@ -144,3 +144,50 @@ def test_lines_that_log_services_wrap(envelope: Callable[[str, int], dict[str, o
     assert points.time is not None
     assert set(points.time.tolist()) == {float(begin)}
     assert door.sniffed(key_value_text, text, "x.jsonl") > door.sniffed(jsonl, text, "x.jsonl")
+
+
+# ---- records of several lines ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bullet", ["  ", "- ", "  * ", "\t"])
+def test_values_under_a_numbered_step(bullet: str) -> None:
+    text = written(lambda step, loss: f"Step {step}\n{bullet}lr: 1e-4\n{bullet}loss: {loss}\n{bullet}grad_norm: 0.5")
+    assert door.rows(key_value_text, text)["loss"] == list(zip(STEPS, LOSSES, strict=True))
+    assert door.rows(key_value_text, text)["lr"] == [(step, 1e-4) for step in STEPS]
+    assert door.lines(key_value_text, text)["loss"] == [3, 7, 11, 15]
+
+
+def test_a_numbered_step_of_instructions_gives_nothing() -> None:
+    text = "Step 1:\n  Files: 3\n  Workers: 4\nStep 2:\n  Port: 8080\n"
+    assert door.rows(key_value_text, text) == {}
+
+
+def test_boxed_tables_under_each_epoch() -> None:
+    head = "┏━━━━━━━━━━━━┳━━━━━━━━┓\n┃ Metric     ┃ Value  ┃\n┡━━━━━━━━━━━━╇━━━━━━━━┩\n"
+    box = head + "│ train_loss │ {} │\n└────────────┴────────┘"
+    text = "".join(f"Epoch {epoch}\n{box.format(loss)}\n" for epoch, loss in enumerate(LOSSES, 1))
+    assert door.rows(key_value_text, text) == {"train_loss": list(enumerate(LOSSES, 1))}
+
+
+def test_utf16_without_a_mark() -> None:
+    text = written(lambda step, loss: f"step={step} loss={loss}\r")
+    assert door.rows(key_value_text, text.encode("utf-16-le")) == {"loss": list(zip(STEPS, LOSSES, strict=True))}
+
+
+# ---- tables that pandas prints, names in other languages -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+def test_a_table_as_pandas_prints_it(left_out: bool) -> None:
+    rows = [f"{at:<4d} {step:4d}  {loss:.4f}  0.001" for at, (step, loss) in enumerate(zip(STEPS, LOSSES, strict=True))]
+    rows[1:2] = ["..    ...   ...    ..."] if left_out else rows[1:2]
+    found = door.rows(key_value_text, "     step  loss     lr\n" + "\n".join(rows) + "\n")["loss"]
+    assert found == [row for at, row in enumerate(zip(STEPS, LOSSES, strict=True)) if not (left_out and at == 1)]
+
+
+@pytest.mark.parametrize("line", ["训练步数: {}, 损失: {}, 学习率: 0.1", "Schritt: {}, Verlust: {}", "шаг={} потери={}"])
+def test_lines_in_other_languages(line: str) -> None:
+    found = door.rows(key_value_text, written(line.format))
+    assert [rows for tag, rows in found.items() if tag in ("损失", "Verlust", "потери")] == [
+        list(zip(STEPS, LOSSES, strict=True))
+    ]

@@ -17,6 +17,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from trainlens.catalog.languages import english
 from trainlens.catalog.table import CLOCKS, FAMILIES, RUNNING_MEANS, TABLE, guess, word_set
 from trainlens.model import NO_RANK, Floats, Metric, Panel
 
@@ -42,7 +43,7 @@ _AXES: dict[Axis, frozenset[str]] = {
 
 def axis(tag: str) -> Axis | None:
     """The axis that a column or key is, None for a quantity. A bare "time" is none: it may be a duration."""
-    key = _letters(tag)
+    key = _letters(english(tag))
     return next((name for name, keys in _AXES.items() if key in keys), None)
 
 
@@ -124,7 +125,7 @@ def _letters(tag: str) -> str:
 
 def _read(tag: str, written: str = "") -> _Name:
     """`written` is the unit that stands beside the values; the one in the name goes before it."""
-    text, unit = _DCGM.sub("", split_rank(tag)[0].strip()), None
+    text, unit = english(_DCGM.sub("", split_rank(tag)[0].strip())), None
     if (bracket := _BRACKET.search(text)) and bracket[1].lower() in UNITS:
         text, unit = text[: bracket.start()], UNITS[bracket[1].lower()]
     words = [word.lower() for word in _WORD.findall(_CAMEL.sub(" ", text))]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainlens.model import NO_RANK, Ints
+from trainlens.parsers import _row_blocks
 from trainlens.parsers._envelopes import holds_envelopes, opened
 from trainlens.sources import HEAD, Source
 
@@ -126,8 +127,8 @@ def _parts(buffer: NDArray[np.uint8]) -> tuple[Ints, Ints, Ints]:
 
 
 def encoding(head: bytes) -> tuple[str, int]:
-    """The encoding that the byte-order mark names, and the length of the mark."""
-    return next(((name, len(mark)) for mark, name in _BOMS if head.startswith(mark)), ("utf-8", 0))
+    """The encoding that the byte-order mark names (or NULs betray), and the length of the mark."""
+    return next(((name, len(mark)) for mark, name in _BOMS if head.startswith(mark)), (_row_blocks.encoding(head), 0))
 
 
 def head_text(head: bytes) -> str:

@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from trainlens.model import Event, EventKind, Place
 from trainlens.parsers._dictionaries import dictionary
 from trainlens.parsers._lines import clock
-from trainlens.parsers._numbers import NUMBER, scaled
+from trainlens.parsers._numbers import COUNT, NUMBER, counted, scaled
 from trainlens.parsers._pair_tables import HeadedTable
 from trainlens.parsers._pairs import is_metric, is_step
 from trainlens.parsers._text_page import Page
 
 _WIDEST = 300  # characters of a row in a boxed table
-_RULE = re.compile(r"\s*[-=+]{10,}\s*\Z")
-_CELLS = re.compile(rf"\|\s+([^|]*?[^|\s])\s*\|\s*(?:({NUMBER})\s*)?\|\s*\Z")
-_HEADLINE = re.compile(r"\W*(?:Learning )?[Ii]teration\s*#?:?\s*(\d+)\s*/\s*(\d+)\W*\Z")
+_RULE = re.compile(r"\s*[-=+\u2500-\u257f]{10,}\s*\Z")  # box drawing too, as rich prints it
+_CELLS = re.compile(rf"[|│┃]\s+([^|│┃]*?[^|│┃\s])\s*[|│┃]\s*(?:({NUMBER})%?\s*)?[|│┃]\s*\Z")
+_HEADLINE = re.compile(rf"\W*(?:Learning )?(?:iteration|step)\s*#?:?\s*({COUNT})(?:\s*/\s*({COUNT}))?\W*\Z", re.I)
 # OLMo and Composer: "[step=10/1000,epoch=0]" or "[batch=1/100]:", the values on the lines below
 _STEP_LINE = re.compile(r"\[(?:step|batch|iter|iteration|global_step)=(\d+)(?:/(\d+))?(?:,[^\[\]]*)?\]:?\s*\Z")
-_LINE = re.compile(rf"\s{{2,}}([^\W\d][^:=]{{0,59}})(?::\s+|=)({NUMBER})\s?([A-Za-z%/]*)\s*(?:\(.*\)\s*)?\Z")
-_EPOCH = re.compile(r"\W*Epoch:?\s*#?(\d+)\s*/\s*(\d+)\W*\Z")
+_LINE = re.compile(
+    rf"(?:\s{{2,}}|\s*[-*•]\s|\t)([^\W\d][^:=]{{0,59}})(?::\s+|=)({NUMBER})\s?([A-Za-z%/]*)\s*(?:\(.*\)\s*)?\Z"
+)
+_EPOCH = re.compile(r"\W*Epoch:?\s*#?(\d+)(?:\s*/\s*\d+)?\W*\Z")
 _COLUMNS = re.compile(r"\s*Epoch\s+(?:GPU_mem|gpu_mem)\s+(\S.*?)\s*\Z")
 _ROW = re.compile(r"\s*(\d+)/(\d+)\s+[\d.]+[KMGT]?((?:\s+[-\w.]+)+):\s+\d+%\|[^|]*\|\s*(\d+)/(\d+) \[")
 _CLASSES = re.compile(r"\s*Class\s+Images\s+\w+\s+(\S.*?):\s+\d+%\|")
@@ -52,8 +55,11 @@ class Blocks:
         self.table = HeadedTable(page)
         self._open = ""  # what is open: "table", "lines", "metrics", "entries"
         self._entries = ""  # lines of a dictionary
+        self._by_epoch = False  # tables without a step belong to the epoch of the headline above
         self._section = ""
         self._cells: dict[str, float] = {}
+        self._begun: list[int] = []  # step and total of a headline under which nothing was measured yet
+        self._waiting: list[list[Any]] = []  # line, name and value of what stands under it
         self._columns: list[str] = []
         self._classes: list[str] = []
 
@@ -67,16 +73,17 @@ class Blocks:
             if known is not None:
                 return known
         start = text[:1]
-        if start in "-=+" and text and _RULE.match(text):
+        if text and (start in "-=+" or "\u2500" <= start <= "\u257f") and _RULE.match(text):
             self._open, self._section, self._cells = "table", "", {}
             return False
         if start == "{" and _DICTIONARY.match(text):
             self._open, self._entries = "entries", text.strip()
             return False
-        if "teration" in text and (found := _HEADLINE.match(text)):
-            self.page.at_step(int(found[1]), int(found[2]))
+        if ("ter" in text or "tep" in text or "STEP" in text) and (found := _HEADLINE.match(text)):
             self.page.time = None
-            self._open = "lines"
+            self._open, self._begun, self._waiting = "lines", [counted(found[1]), counted(found[2] or "0")], []
+            if found[2]:
+                self._told()
             return False
         if "poch" in text and (known := self._under_epochs(text)) is not None:
             return known
@@ -85,7 +92,7 @@ class Blocks:
         if text.rstrip().endswith(("]", "]:")) and "=" in text and (found := _step_line(text)):
             self.page.at_step(int(found[1]), int(found[2] or 0))
             self.page.time = clock(text)
-            self._open = "lines"
+            self._open, self._begun, self._waiting = "lines", [], []
             return False
         if start == "=" and _SESSION.match(text):
             self.sessions += 1
@@ -141,8 +148,9 @@ class Blocks:
             return False
         counts = [name for name in cells if "timesteps" in name or is_step(name.rpartition("/")[2])]
         step = cells.pop(max(counts, key=lambda name: "timesteps" in name)) if counts else None
-        if step is not None:
-            self.page.at_step(int(step))
+        self._by_epoch = self._by_epoch or (step is None and self.page.step is None and self.epoch is not None)
+        if step is not None or (self._by_epoch and self.epoch is not None):
+            self.page.at_step(int(step if step is not None else self.epoch or 0))
         self.page.time = None
         for tag, value in cells.items():
             self.page.point(tag, value)
@@ -151,13 +159,24 @@ class Blocks:
     def _value(self, text: str) -> bool | None:
         if found := _LINE.match(text):
             if not is_step(found[1]):
-                self.page.point(found[1], scaled(found[2]))
+                self._waiting.append([self.page.line, found[1], scaled(found[2])])
                 self.page.unit(found[1], found[3])
-            return True
+            return self._told() if any(is_metric(name) for _, name, _ in self._waiting) or not self._begun else False
         if not text.strip() or _RULE.match(text):
             return False
         self._open = ""
         return None
+
+    def _told(self) -> bool:
+        """The values under a headline, once one of them measures: a numbered step may be one of anything."""
+        if self._begun:
+            self.page.at_step(*self._begun)
+        last = self.page.line
+        for line, name, value in self._waiting:
+            self.page.line = line
+            self.page.point(name, value)
+        self.page.line, self._begun, self._waiting = last, [], []
+        return True
 
     def _entry(self, text: str) -> bool | None:
         """One more line of a dictionary; the last one gives the points, at the step that it names."""
@@ -236,4 +255,7 @@ def _step_line(text: str) -> re.Match[str] | None:
     return _STEP_LINE.match(text, begin) if 0 <= begin < 300 else None
 
 
-_KEPT = ("epoch", "sessions", "_open", "_entries", "_section", "_cells", "_columns", "_classes")
+_KEPT = (
+    "epoch", "sessions", "_open", "_entries", "_section", "_cells", "_columns", "_classes",
+    "_begun", "_waiting", "_by_epoch",
+)  # fmt: skip

@@ -5,7 +5,8 @@ epoch     train_loss  valid_loss  accuracy  time          E    #       LOSS TOK2
 0         0.602134    0.501234    0.801234  00:30         ---  ------  ------------  --------  ------
 ```
 (https://github.com/fastai/fastai callback/progress.py, https://github.com/explosion/spaCy training/loggers.py). A table
-counts when its first column is the step or the epoch and another one measures; a row has a number in each column.
+counts when its first column is the step or the epoch and another one measures; a row has a number in each column, and
+pandas one before (https://pandas.pydata.org, DataFrame.to_string).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _CELL = re.compile(rf"({NUMBER})(%?)\Z")
 _BLANK = re.compile(
     r"(?:\d+:)?\d?\d:\d\d\Z|-+\Z|None\Z|\d+m?s\Z|n/a\Z|no log\Z", re.I
 )  # durations, and what is not there
-_RULE = re.compile(r"[\s|+=:\u2500-\u257f-]*\Z")  # box drawing, Markdown
+_RULE = re.compile(r"[\s|+=:.\u2500-\u257f-]*\Z")  # box drawing, Markdown, rows that pandas leaves out
 _WIDEST = 400  # characters of a row
 
 
@@ -31,6 +32,7 @@ class HeadedTable:
     def __init__(self, page: Page) -> None:
         self.page = page
         self._names: list[str] = []
+        self._index = 0  # least number of the next row, where rows are numbered under no name as pandas prints them
 
     def read(self, text: str) -> bool | None:
         """Whether the line gave points; None when it is neither a header nor part of the table under one."""
@@ -43,13 +45,16 @@ class HeadedTable:
         names = _cells(text)
         if len(names) < 3 or not all(_NAME.match(name) for name in names) or not any(map(is_metric, names)):
             return None
-        self._names = names
+        self._names, self._index = names, 0
         return False
 
     def _row(self, text: str) -> bool | None:
         if _RULE.match(text):
             return False
         cells = _cells(text)
+        if len(cells) == len(self._names) + 1 and cells[0].isdigit() and int(cells[0][:15]) >= self._index:
+            self._index = int(cells[0][:15]) + 1
+            cells = cells[1:]
         numbers = [_CELL.match(cell) for cell in cells]
         fits = len(cells) == len(self._names) and cells[0].isdigit() and len(cells[0]) < 16
         if not fits or any(not found and not _BLANK.match(cell) for cell, found in zip(cells, numbers, strict=True)):
@@ -70,10 +75,11 @@ class HeadedTable:
         return True
 
     def state(self) -> list[str]:
-        return self._names
+        return [str(self._index), *self._names]
 
-    def restore(self, names: object) -> None:
-        self._names = [str(name) for name in names] if isinstance(names, list) else []
+    def restore(self, held: object) -> None:
+        index, *self._names = [str(one) for one in held] if isinstance(held, list) and held else ["0"]
+        self._index = int(index)
 
 
 def _cells(text: str) -> list[str]:

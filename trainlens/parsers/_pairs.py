@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from trainlens import catalog
+from trainlens.catalog.languages import english
 from trainlens.parsers._numbers import COUNT, NUMBER, counted, scaled
 
 # Some numbers stand in brackets of their own: tensor(2.5), np.float64(2.5), [2.5]; a list of several is no number.
@@ -94,7 +95,7 @@ _METRIC = re.compile(
 
 @lru_cache(maxsize=4096)
 def is_step(key: str) -> bool:
-    key = _OF_SPLIT.sub("num_updates", key)
+    key = english(_OF_SPLIT.sub("num_updates", key))
     words = key.lower().replace("_", " ").split()
     if not words or (key != "num_updates" and not _SETTING.isdisjoint(words)):
         return False
@@ -103,7 +104,7 @@ def is_step(key: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_metric(key: str) -> bool:
-    return _METRIC.search(key) is not None
+    return _METRIC.search(english(key)) is not None
 
 
 def outermost(found: Sequence[Field]) -> str:

@@ -50,7 +50,7 @@ def read(source: Source, since: Checkpoint | None, *, pairs: bool = True) -> Ite
     yield from reader.page.notes()
     yield from reader.events.notes()
     yield from reader.not_understood.notes(reader.understood)
-    if not source.compressed and encoding(source.head(4))[0] == "utf-8":
+    if not source.compressed and encoding(source.head(HEAD))[0] == "utf-8":
         stands = [reader.pairs.led, decimal_commas(source.head(HEAD))]
         state = {**(before or reader.state()), "torn": reader.torn, "line": following, "stands": stands}
         yield Checkpoint(end, state)
