@@ -185,7 +185,7 @@ def test_a_table_as_pandas_prints_it(left_out: bool) -> None:
     assert found == [row for at, row in enumerate(zip(STEPS, LOSSES, strict=True)) if not (left_out and at == 1)]
 
 
-@pytest.mark.parametrize("line", ["训练步数: {}, 损失: {}, 学习率: 0.1", "Schritt: {}, Verlust: {}", "шаг={} потери={}"])
+@pytest.mark.parametrize("line", ["训练步数: {}, 损失: {}", "Schritt: {}, Verlust: {}", "шаг={} потери={}"])
 def test_lines_in_other_languages(line: str) -> None:
     found = door.rows(key_value_text, written(line.format))
     assert [rows for tag, rows in found.items() if tag in ("损失", "Verlust", "потери")] == [
