@@ -189,6 +189,13 @@ def test_a_baseline_is_written_and_held_against(log: Path, tmp_path: Path) -> No
     assert trainlens("check", tmp_path / "worse.jsonl", *against, cwd=tmp_path).returncode == 1
 
 
+def test_a_baseline_and_what_is_accepted_are_written_at_once(log: Path, tmp_path: Path) -> None:
+    written = ("--write-baseline", "golden.json", "--write-accepted", "known.toml")
+    assert trainlens("check", log, *written, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "golden.json").stat().st_size
+    assert (tmp_path / "known.toml").exists()
+
+
 def test_names_that_were_mapped_hold_for_the_baseline_too(tmp_path: Path) -> None:
     rows = [{"n": at, "objective": 5 - at / 100} for at in range(200)]
     for name, more in (("before", 0), ("after", 10)):

@@ -130,7 +130,8 @@ def check(
         from trainlens import delivery, reading
 
         delivery.write_baseline(reading.read(paths, settings), write_baseline)
-        raise typer.Exit(OK)
+        if write_accepted is None:
+            raise typer.Exit(OK)
     _judge(paths, settings, gate=True, quiet=quiet, verbose=verbose, write_accepted=write_accepted)
 
 

@@ -57,7 +57,9 @@ def learning_rate(finding: Finding, run: Run) -> Verdict:
         return ruled_out(cause, message, evidence)
     if rate > 0 and carried < needed:
         reached = int(step[before][value[before] >= _SAME_RATE * rate][0]) if carried else first
-        message = f"lr was {number(rate)} at step {first:,}, a level first reached at step {reached:,}; {since}."
+        rows = f"first reached at step {reached:,}, {counted(carried, 'row')} before"
+        known = rows if carried else "never reached before"
+        message = f"lr was {number(rate)} at step {first:,}, a level {known}."
         earlier = value_at(series, reached - 1)
         remedy = f"Lower the peak learning rate below {number(rate)}, or warm up longer"
         if earlier is not None and rate > _LEAP * earlier:
