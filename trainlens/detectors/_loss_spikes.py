@@ -14,6 +14,7 @@ from trainlens.signals import GAUSSIAN, block_means, episodes, mad, rolling_medi
 LEAST = 40  # points
 _BLOCKS = ((1, 0.0), (4, 1.0), (16, 2.5))  # points a block, and how much more than `score` its mean must have
 _BEYOND = 20.0  # times the level: a spike by any scatter
+_PAIR = 0.8  # of the limit, for two points in a row
 _BENT = 0.75  # of the scatter that bends tell: a floor, for a high-passed curve scatters a little less
 _EARLY = 9.0  # deviations by which an early explosion is above a start of three points, which are noise themselves
 _USUAL = 0.4  # quantile of the peaks of stretches: below the middle, for some hold spikes
@@ -96,7 +97,8 @@ def _search(curve: Curve, size: int, score: float, half: int, limits: Limits) ->
     limit = tail_threshold(lower, 3 * n, score) * (_skew(z[late]) if size == 1 else 1.0)
     reach = max(1.3 * usual_reach(-moves[late]), 2.0 * usual_reach(moves))
     enough = size_gate(curve, base, limits)
-    hits = (z > limit) & (above > enough) & (moves > reach)
+    paired = np.minimum(z, np.maximum(np.roll(z, 1), np.roll(z, -1))) / _PAIR  # two in a row are rarer by far than one
+    hits = (np.maximum(z, paired if size == 1 else z) > limit) & (above > enough) & (moves > reach)
     wander = _together(means[n // 2 :], above[n // 2 :]) * mad(moves[n // 2 :])
     found = []
     for first, last in episodes(hits, max(3, half // 12) if size == 1 else 2):
