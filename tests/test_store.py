@@ -456,3 +456,25 @@ def test_the_scores_of_one_checkpoint_twice(second: list[float], same: int | Non
 def test_scores_of_nothing_or_all_are_equal_in_any_two_evaluations() -> None:
     (run,) = runs(("a.json", scored([0, 0, 1, 1, 0])), ("b.json", scored([0, 0, 1, 1, 0])), form="lm_eval")
     assert [source.notes for source in run.sources] == [(), ()]
+
+
+@pytest.mark.parametrize("rows", [60, 40, 90])
+def test_a_console_without_steps_is_the_run_whose_values_it_tells(rows: int) -> None:
+    """The tracker names the steps; an earlier state of it and a console that began and ended with it say no more."""
+    values = falling(90)
+    state = [points(range(10, 610, 10), values[:60]), points(range(10, 610, 10), values[:60], tag="grad norm")]
+    early = [points(range(10, 310, 10), values[:30]), points(range(10, 310, 10), values[:30], tag="grad norm")]
+    console = [
+        points(None, values[:rows]),
+        points(None, values[:rows], tag="grad norm"),
+        points(None, values[:rows], tag="x"),
+    ]
+    found = runs(("trainer_state.json", state), ("checkpoint-300/trainer_state.json", early), ("train.log", console))
+    assert len(found) == 1
+    assert loss(found[0]).step.tolist() == list(range(10, 610, 10))
+
+
+def test_a_console_without_steps_of_other_values_is_another_run() -> None:
+    state = [points(range(10, 610, 10), falling(60))]
+    console = [points(None, falling(60)[::-1])]
+    assert len(told(("trainer_state.json", "hf-trainer", state), ("train.log", "key-value-text", console))) == 2

@@ -191,3 +191,20 @@ def test_lines_in_other_languages(line: str) -> None:
     assert [rows for tag, rows in found.items() if tag in ("损失", "Verlust", "потери")] == [
         list(zip(STEPS, LOSSES, strict=True))
     ]
+
+
+@pytest.mark.parametrize(
+    ("tail", "name", "value"),
+    [
+        ("50.2k tok/s", "tok/s", 50_200.0),
+        ("50.2 K tokens/sec", "tokens/sec", 50_200.0),
+        ("1.2M tok/s", "tok/s", 1_200_000.0),
+        ("12.5 it/s", "it/s", 12.5),
+        ("320 TFLOPs", "TFLOPs", 320.0),
+        ("1.5 GB", "GB", 1.5),
+        ("1.5 GB/s", "GB/s", 1.5),
+    ],
+)
+def test_units_behind_a_number_are_its_name(tail: str, name: str, value: float) -> None:
+    found = door.rows(key_value_text, written(lambda step, loss: f"Iter {step} | Loss {loss} | {tail}"))
+    assert found[name] == [(step, value) for step in STEPS]

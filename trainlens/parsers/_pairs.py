@@ -61,7 +61,8 @@ _BARE = re.compile(
     r"(?: [*@] [\d,]+| after [\d,]+)*\s*\Z"
 )
 _BEHIND = re.compile(
-    rf"\s*\(?({NUMBER})(%?)\s?([A-Za-z]+/(?:s|secs?|seconds?|it|iter|step|batch)|[KMGT]i?B|ms|(?<=% )\w[\w ]*)\)?\s*\Z"
+    rf"\s*\(?({NUMBER})(%?)\s?([kKMGT](?=\s?[a-zA-Z]{{2,}}/))?\s?"
+    r"([A-Za-z]+/(?:s|secs?|seconds?|it|iter|step|batch)|[KMGT]i?B|ms|TFLOPS?|TFLOPs|TFLOP/s|(?<=% )\w[\w ]*)\)?\s*\Z"
 )
 _TWO_RATES = re.compile(r"\s*(\d+)/\s?(\d+) (tok/s)\s*\Z")  # OpenNMT: of the source and of the target
 _APART = re.compile(r", |\t|\||;|\s-\s|\s:\s|\s{2,}(?=[A-Za-z])(?!(?i:nan|inf)\b)|(?<=\w) \((?=\d[\d.]* ms)")
@@ -229,8 +230,8 @@ def bare(text: str, start: int, known: Sequence[Field], *, sure: bool = True) ->
                     unit = found[3] or found[4] or ""
                     yield Field(name, scaled(found[2], found[3]), begin, found.end(), found.span(2), unit)
             elif found := _BEHIND.match(text, begin, end):
-                unit = found[2] or ("" if "/" in found[3] else found[3])
-                yield Field(found[3].strip(), scaled(found[1]), begin, found.end(), found.span(1), unit)
+                unit = found[2] or found[3] or ("" if "/" in found[4] else found[4])
+                yield Field(found[4].strip(), scaled(found[1], found[3] or ""), begin, found.end(), found.span(1), unit)
             elif found := _TWO_RATES.match(text, begin, end):
                 for which, name in ((1, "source"), (2, "target")):
                     yield Field(f"{found[3]} ({name})", float(found[which]), begin, found.end(), found.span(which))

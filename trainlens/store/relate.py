@@ -9,10 +9,10 @@ from pathlib import PurePath
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trainlens.model import NO_RANK, Floats, Ints
+from trainlens.model import Floats
 from trainlens.store import machines
+from trainlens.store.alike import begins_alike, common, equal, fuller, repeats
 from trainlens.store.named import by_age, natural, told_by_names
 from trainlens.store.stitch import Column
 
@@ -103,7 +103,7 @@ def _of_machines(watching: Sequence[File], spans: Mapping[int, tuple[float, floa
 
 def _sessions(files: Sequence[File]) -> list[File]:
     primary: list[File] = []
-    for file in sorted(files, key=lambda file: (-file.points, file.index)):
+    for file in sorted(files, key=lambda file: (_without_steps(file), -file.points, file.index)):
         file.same_as = next((other for other in primary if _tells_the_same(other, file)), None)
         if file.same_as is None:
             primary.append(file)
@@ -117,6 +117,11 @@ def _sessions(files: Sequence[File]) -> list[File]:
             file.beside = file.same_as.beside
             placed.append(file)
     return placed
+
+
+def _without_steps(file: File) -> bool:
+    """Whether nothing in it names a step: what tells the same with steps is the better telling."""
+    return all(column.step is None for column in file.columns.values())
 
 
 def _place(file: File, placed: Sequence[File]) -> None:
@@ -201,43 +206,16 @@ def _at_once(one: File, other: File) -> bool:
 def _tells_the_same(file: File, other: File) -> bool:
     """Whether `other` repeats `file`: equal values at their common steps, or another format over the same steps."""
     key = shared(file, other)
-    if key is None or not _repeats(file.columns[key], other.columns[key], file.format != other.format):
+    if key is None or not repeats(file.columns[key], other.columns[key], file.format != other.format):
         return False
     # Two runs of one schedule have the same learning rate: a copy has the same of everything.
+    stepless = _without_steps(file) or _without_steps(other)
+    if stepless:
+        return all(
+            begins_alike(file.columns[one], other.columns[one]) for one in file.columns.keys() & other.columns.keys()
+        )
     keys = file.columns.keys() & other.columns.keys() if file.format == other.format else ()
-    return all(_equal(file.columns[one], other.columns[one]) for one in keys)
-
-
-def _repeats(one: Column, two: Column, elsewhere: bool) -> bool:
-    """Whether `two` goes over the same steps, at the same times, as `one`. `elsewhere`: in another format."""
-    if one.step is None or two.step is None:
-        return len(one.value) == len(two.value) and np.array_equal(one.value, two.value, equal_nan=True)
-    steps, a, b = common(one, two)
-    whole = len(np.unique(two.step))
-    if elsewhere:  # a console may print ten times as often as a tracker logs
-        whole = min(whole, len(np.unique(one.step)))
-    if len(steps) < max(2, 0.5 * whole):
-        return False
-    if one.time is not None and two.time is not None:
-        apart = np.abs(one.time[a] - two.time[b])
-        return not (np.isfinite(apart).any() and bool(np.nanmedian(apart) > 60.0))
-    return True
-
-
-def _equal(one: Column, two: Column) -> bool:
-    _, a, b = common(one, two)
-    equal = np.isclose(one.value[a], two.value[b], rtol=1e-6, atol=0.0, equal_nan=True)
-    return not len(equal) or bool(equal.mean() > 0.98)
-
-
-def common(one: Column, two: Column) -> tuple[Ints, Ints, Ints]:
-    """The steps that both have, and where each has them (the last time)."""
-    found = []
-    for column in (one, two):
-        steps, back = np.unique(column.steps()[::-1], return_index=True)
-        found.append((steps, len(column.value) - 1 - back))
-    steps, a, b = np.intersect1d(found[0][0], found[1][0], assume_unique=True, return_indices=True)
-    return steps, found[0][1][a], found[1][1][b]
+    return all(equal(file.columns[one], other.columns[one]) for one in keys)
 
 
 def disagreement(file: File, other: File) -> str:
@@ -246,7 +224,7 @@ def disagreement(file: File, other: File) -> str:
     for key in sorted(file.columns.keys() & other.columns.keys()):
         kept, left = (other, file) if fuller(other.columns[key], file.columns[key]) else (file, other)
         steps, a, b = common(kept.columns[key], left.columns[key])
-        if not len(steps):
+        if not len(steps) or _without_steps(file) or _without_steps(other):
             continue
         one, two = kept.columns[key].value[a], left.columns[key].value[b]
         differs = ~np.isclose(one, two, rtol=ROUNDING, atol=1e-12, equal_nan=True)
@@ -258,36 +236,3 @@ def disagreement(file: File, other: File) -> str:
             )
             worst = float(differs.mean()), text
     return worst[1]
-
-
-def fuller(one: Column, other: Column) -> bool:
-    """Whether `one` has clearly more points of a quantity that `other` tells too."""
-    return one.step is not None and other.step is not None and len(one.value) > 2 * len(other.value)
-
-
-def lacking(column: Column, other: Column) -> tuple[Column | None, Column | None]:
-    """What `other` has outside the steps of `column`: before its first, and after its last."""
-    if column.step is None or other.step is None:
-        return None, None
-    return _where(other, other.step < column.step.min()), _where(other, other.step > column.step.max())
-
-
-def _where(column: Column, these: NDArray[np.bool_]) -> Column | None:
-    return column.rows(these) if column.step is not None and these.any() else None
-
-
-def agreed(ranks: Mapping[int, Column]) -> bool:
-    """Whether all ranks logged the same: equal values, to the bit, at the steps that each shares with the fullest."""
-    fullest = max(ranks, key=lambda rank: (len(ranks[rank].value), -rank))
-    model = ranks[fullest]
-    for rank, column in ranks.items():
-        if rank in (fullest, NO_RANK):
-            continue
-        if column.step is model.step or np.array_equal(column.steps(), model.steps()):
-            if not np.array_equal(column.value, model.value, equal_nan=True):
-                return False
-            continue
-        steps, a, b = common(model, column)
-        if len(steps) < len(column.value) / 2 or not np.array_equal(model.value[a], column.value[b], equal_nan=True):
-            return False
-    return True

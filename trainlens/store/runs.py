@@ -12,9 +12,10 @@ from trainlens import catalog
 from trainlens.catalog.mapping import Meaning
 from trainlens.catalog.mapping import told as told_metrics
 from trainlens.model import NO_RANK, Attempt, Event, Fact, Metric, Note, Series
+from trainlens.store.alike import agreed, common, fuller, lacking
 from trainlens.store.attempts import Numbers, attempts, numbered
 from trainlens.store.placing import OUTSIDE, Placing
-from trainlens.store.relate import ROUNDING, File, Key, agreed, common, disagreement, fuller, lacking
+from trainlens.store.relate import ROUNDING, File, Key, disagreement
 from trainlens.store.stitch import Column
 from trainlens.store.stitcher import Line, Part, Stitcher, Told, names
 
