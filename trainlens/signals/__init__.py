@@ -15,9 +15,12 @@ from trainlens.signals.rolling import (
     episodes,
     interpolate_last,
     mad,
+    median,
     rolling_median,
+    row_medians,
     thin,
     trailing_median,
+    window_medians,
 )
 from trainlens.signals.trends import (
     FAMILY_ERROR,
@@ -45,7 +48,9 @@ __all__ = [
     "interpolate_last",
     "kendall",
     "mad",
+    "median",
     "rolling_median",
+    "row_medians",
     "share_beyond",
     "surely",
     "surely_below",
@@ -54,4 +59,5 @@ __all__ = [
     "theil_sen",
     "thin",
     "trailing_median",
+    "window_medians",
 ]
