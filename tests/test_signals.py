@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.lib.stride_tricks import sliding_window_view
 
 from trainlens import signals
 from trainlens.model import Floats
@@ -56,6 +57,24 @@ def test_long_series_are_thinned_but_stay_close() -> None:
 def test_a_falling_curve_gets_no_lag_at_its_start() -> None:
     x = np.linspace(10, 0, 400)
     np.testing.assert_allclose(signals.rolling_median(x, 50)[5:300], x[5:300])
+
+
+@pytest.mark.parametrize("width", [1, 2, 63, 64, 65, 66, 128, 129, 256, 257, 400, 513, 514, 601])
+@pytest.mark.parametrize(("points", "stride"), [(700, 1), (9_000, 1), (9_000, 3), (9_000, 32), (9_000, 1_000)])
+@pytest.mark.parametrize("digits", [1, 12])
+def test_window_medians_are_those_of_numpy_to_the_bit(width: int, points: int, stride: int, digits: int) -> None:
+    x = np.round(np.random.default_rng(width).normal(size=points), digits)
+    begins = np.arange(0, points - width + 1, stride)
+    expected = np.median(sliding_window_view(x, width)[begins], axis=1)
+    np.testing.assert_array_equal(signals.window_medians(x, begins, width), expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(series)
+def test_median_is_that_of_numpy_to_the_bit(x: Floats) -> None:
+    assert signals.median(x) == np.median(x)
+    x[len(x) // 2] = math.nan
+    assert math.isnan(signals.median(x))
 
 
 def test_rolling_median_of_nothing_and_of_a_half_of_nothing() -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from trainlens.detectors._loss_context import Curve, curve_of, remembered
 from trainlens.detectors._loss_spikes import LEAST, Spike, spikes_of
 from trainlens.model import Floats, Series
-from trainlens.signals import EXACT_POINTS, block_medians, block_noise, episodes, mad
+from trainlens.signals import EXACT_POINTS, block_medians, block_noise, episodes, mad, median, window_medians
 
 Places = NDArray[np.int64]
 
@@ -93,7 +92,9 @@ def find_rise(curve: Curve, limits: LevelLimits) -> Rise | None:
 def _levels(value: Floats, width: int) -> tuple[Places, Floats]:
     """Medians of the last `width` + 1 points at every (width / 2)th point."""
     picks = np.arange(0, len(value), max(1, width // 2))
-    return picks, np.array([np.median(value[max(0, at - width) : at + 1]) for at in picks])
+    short = picks[picks < width]
+    levels = [median(value[: at + 1]) for at in short.tolist()]
+    return picks, np.concatenate([levels, _medians(value, picks[len(short) :] + 1, width + 1)])
 
 
 def _onset(curve: Curve, picks: Places, levels: Floats, best: int, end: float, error: float) -> tuple[int, bool]:
@@ -104,8 +105,8 @@ def _onset(curve: Curve, picks: Places, levels: Floats, best: int, end: float, e
     about = int(picks[best + risen[0]]) if len(risen) else int(picks[best])
     half = max(2, width // 3)
     places = np.arange(max(half, about - 2 * width), min(n - 3, about + width))
-    moves = [np.median(value[at : at + half]) - np.median(value[at - half : at]) for at in places]
-    if moves and max(moves) > 0.5 * (end - level):
+    moves = _medians(value, places + half, half) - _medians(value, places, half)
+    if len(moves) and moves.max() > 0.5 * (end - level):
         return int(places[int(np.argmax(moves))]), True
     low = np.flatnonzero(levels[best:] <= level + max(6 * error, 0.08 * abs(level)))
     return int(picks[best + (int(low[-1]) if len(low) else 0)]), False
@@ -161,8 +162,8 @@ def jumps_of(series: Series, deviations: float = 7.0, size: float = 0.06) -> lis
 
 
 def _medians(value: Floats, ends: Places, width: int) -> Floats:
-    """Medians of the `width` points before each of `ends`."""
-    return np.asarray(np.median(sliding_window_view(value, width)[ends - width], axis=1))
+    """Medians of the `width` points before each of `ends`, which are evenly spaced."""
+    return window_medians(value, ends - width, width) if len(ends) else np.empty(0)
 
 
 def find_jumps(curve: Curve, spikes: list[Spike], deviations: float, size: float) -> list[Jump]:

@@ -15,9 +15,12 @@ from trainlens.signals.rolling import (
     episodes,
     interpolate_last,
     mad,
+    median,
     rolling_median,
+    row_medians,
     thin,
     trailing_median,
+    window_medians,
 )
 from trainlens.signals.short import Part, Peak, lone_peak, parted
 from trainlens.signals.trends import (
@@ -49,8 +52,10 @@ __all__ = [
     "kendall",
     "lone_peak",
     "mad",
+    "median",
     "parted",
     "rolling_median",
+    "row_medians",
     "share_beyond",
     "surely",
     "surely_below",
@@ -59,4 +64,5 @@ __all__ = [
     "theil_sen",
     "thin",
     "trailing_median",
+    "window_medians",
 ]
