@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from rich.cells import cell_len
 
+from tests.detectors.door import falling, run_of
 from tests.reports import diagnoses
 from tests.reports.golden import golden
+from trainlens.analysis import diagnose
 from trainlens.diagnosis import Check, Diagnosis, Finding
+from trainlens.reports._sparkline import sparkline
 from trainlens.reports._terminal_rows import wrapped
 from trainlens.reports.terminal import Options, render
+from trainlens.settings import load
 
 
 def text(diagnosis: Diagnosis, **options: object) -> str:
@@ -105,3 +110,11 @@ def test_wrapping_loses_nothing() -> None:
     assert all(cell_len(line) <= 30 for line in lines)
     assert "".join(lines).replace(" ", "") == words.replace(" ", "")
     assert any("end\u00a0kept" in line for line in lines)
+
+
+def test_the_picture_of_a_run_whose_ranks_log_their_own_loss() -> None:
+    curves = {f"train/loss@{rank}": falling(200, seed=rank) for rank in range(3)}
+    run = run_of({**curves, "gpu/memory_total": np.full(200, 8e10)})
+    line = sparkline(diagnose(run, load({}, []), 0.0), (), 40)
+    assert line is not None
+    assert line.metric == "train/loss"

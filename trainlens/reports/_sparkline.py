@@ -59,13 +59,13 @@ class _Columns:
 
 
 def _chosen(run: RunDiagnosis, cards: Sequence[Card]) -> Curve | None:
-    whole = [curve for curve in run.curves if not curve.of and len(curve.step) > 1 and curve.rank in (None, -1)]
+    whole = [curve for curve in run.curves if not curve.of and len(curve.step) > 1]
     wanted = ["train/loss", *(card.finding.metric for card in cards)]
     for name in wanted:
-        for curve in whole:
-            if curve.metric == name:
-                return curve
-    return whole[0] if whole else None
+        own = [curve for curve in whole if curve.metric == name]
+        if own:  # where each rank logs its own, the first rank's
+            return min(own, key=lambda curve: -1 if curve.rank is None else curve.rank)
+    return next((curve for curve in whole if curve.rank in (None, -1)), None)
 
 
 def _levels(curve: Curve, cards: Sequence[Card], column: _Columns, top: float = _TOP) -> str:
