@@ -117,6 +117,7 @@ class _Name:
 _DCGM = re.compile(r"^DCGM_FI_(?:DEV|PROF)_")  # "dev" is the device there
 _IN_MIB = 100, 2e6  # no GPU at work holds so few bytes; GiB are below, and stay open
 _RESETS = 0.05  # part of a clock's rows at which it may begin anew
+_SCATTERS, _SURE = 0.25, 8  # part of the rows at which a duration is shorter than the one before, of so many at least
 
 
 def _letters(tag: str) -> str:
@@ -211,12 +212,14 @@ def runs_on(tag: str) -> bool:
 def settle(about: Metric, tag: str, value: Floats, claimed: frozenset[str] = frozenset()) -> Metric:
     """The metric that its values betray where the name leaves it open; `claimed` are names of other tags.
 
-    A share of 37 is a percentage; the memory of a GPU is no 30,000 bytes but MiB; a "time" in milliseconds that often
-    goes back is that of one step and no clock.
+    A share of 37 is a percentage; the memory of a GPU is no 30,000 bytes but MiB; a "time" that often goes back is
+    that of one step and no clock: of milliseconds now and then, of seconds all the time.
     """
-    if about.role == "clock" and about.scale < 1.0 and "step_time" not in claimed and _read(tag).key == "time":
+    if about.role == "clock" and "step_time" not in claimed and _read(tag).key == "time":
         backs = np.diff(value[np.isfinite(value)]) < 0
-        return replace(_BY_NAME["step_time"], scale=about.scale) if len(backs) and backs.mean() > _RESETS else about
+        often = _RESETS if about.scale < 1.0 else _SCATTERS
+        sure = len(backs) >= (1 if about.scale < 1.0 else _SURE) and backs.mean() > often
+        return replace(_BY_NAME["step_time"], scale=about.scale) if sure else about
     if about.unit not in ("share", "bytes") or about.scale != 1.0 or _read(tag).unit:
         return about
     finite = value[np.isfinite(value) & (value >= 0)]

@@ -25,6 +25,7 @@ _HELD = 10  # points in its band after which a leap of the gradient norm is over
 _FEW = 5  # points before an onset below which nothing can be said of what came before
 _SAME_RATE = 0.95  # a rate this near to that of the onset had been carried
 _LEAP = 1.5  # a rate this many times the one before has leapt
+_OF_SHORT = 0.3  # the same where the rate has fallen since
 _CARRIED = 0.1  # share of the points before the onset that must have carried the rate
 _SIGMAS, _RISE = 6.0, 0.5  # a gradient norm leaves its band beyond both
 _NO_SCALE = ("bf16", "bfloat16", "fp32", "float32", "torch.bfloat16", "torch.float32")
@@ -47,6 +48,8 @@ def learning_rate(finding: Finding, run: Run) -> Verdict:
         earlier_points = counted(int(np.count_nonzero(before)), "learning rate")
         return unmeasured(cause, f"only {earlier_points} before step {first:,}; {_FEW} are needed.")
     needed = max(20, int(_CARRIED * np.count_nonzero(before)))
+    if rate < _SAME_RATE**4 * peak:  # it is on its way down: a part of a short log at higher rates is enough
+        needed = min(needed, max(_FEW, int(_OF_SHORT * np.count_nonzero(before))))
     since = f"{counted(carried, 'point')} of {np.count_nonzero(before):,} before had that rate or more"
     evidence = Evidence("points before at this rate or more", "lr", None, first, float(carried), None, float(needed))
     later = int(np.count_nonzero(value[step > last] >= _SAME_RATE * rate))

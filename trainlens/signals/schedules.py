@@ -46,7 +46,8 @@ def _identify(step: Ints, rate: Floats) -> Schedule:
     begin = int(np.argmax(rate >= 0.995 * peak))
     if begin > len(rate) // 2 and (final > 0.9 * peak or len(rate) - begin < 8 or not _rises(rate[: begin + 1])):
         rises = rises_to(rate, peak)
-        family: Family = "restarts" if len(rises) > 1 else "warmup-only"
+        late = final > 0.9 * peak or (len(rate) - begin < 8 and _rises(rate[: begin + 1]))
+        family: Family = "restarts" if len(rises) > 1 else "warmup-only" if late else "unknown"
         return Schedule(family, peak, final, int(step[begin]) if family == "warmup-only" else 0)
     top = int(np.argmax(rate))
     if begin < top <= begin + 0.08 * len(rate) and _rises(rate[begin : top + 1]):
