@@ -5,8 +5,8 @@ A leap often comes a few steps before the loss leaves its trend; a run with many
 
 How it is found
 The logarithm of the norm against the running median of its neighbours. A spike is more than `ratio` times that level
-and further out than chance would reach in a series of this length (the tail of the downward scatter tells, and how the
-run's usual peak grows with the length of a stretch), and than `usual` times the peaks that this run has all along,
+and further out than chance would reach in a series of this length (the tail of the downward scatter tells, and the tail
+of this run's other peaks, carried on), and than `usual` times the peaks that this run has all along,
 and lasts at most 2 % of the run. It is a warning when it is more than `severe` times the level, or when the training
 loss leaves its own level within 20 steps; else it is worth a line: small batches have such leaps without harm. A
 first norm of more than `start` times those that follow is worth a line.
@@ -26,8 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainlens.citations import JUDGEMENT, measured
+from trainlens.detectors._chance import beyond_chance, usual_reach
 from trainlens.detectors._levels import surely
-from trainlens.detectors._loss_spikes import chance_reach, usual_reach
 from trainlens.diagnosis import Evidence, Finding, NotEnoughData
 from trainlens.figures import number
 from trainlens.model import Floats, Ints, Run, Series
@@ -100,9 +100,11 @@ def _of(run: Run, series: Series, options: Options, step: Ints, logs: Floats) ->
     late = rest[n // 10 :]
     sigma = max(mad(late), 1e-3)
     limit = sigma * tail_threshold(-late[late < 0] / sigma, n, options.sigmas)
-    limit = max(limit, options.usual * usual_reach(late), chance_reach(late))
+    limit = max(limit, options.usual * usual_reach(late), float(np.log(options.ratio)))
+    hits, reach = beyond_chance(rest, rest > limit, n // 10, window // 12)
+    limit = max(limit, reach)
     out = []
-    for first, last in episodes((rest > np.log(options.ratio)) & (rest > limit), max(2, window // 12)):
+    for first, last in episodes(hits, max(2, window // 12)):
         if last - first + 1 > max(5, n // 50):
             continue
         top = first + int(np.argmax(rest[first : last + 1]))
