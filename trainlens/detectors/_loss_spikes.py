@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from trainlens.detectors._chance import usual_reach
 from trainlens.detectors._loss_context import Curve, curve_of, remembered
 from trainlens.model import Floats, Series
 from trainlens.signals import GAUSSIAN, block_means, episodes, mad, rolling_median, tail_threshold
@@ -17,8 +17,6 @@ _BEYOND = 20.0  # times the level: a spike by any scatter
 _PAIR = 0.8  # of the limit, for two points in a row
 _BENT = 0.75  # of the scatter that bends tell: a floor, for a high-passed curve scatters a little less
 _EARLY = 9.0  # deviations by which an early explosion is above a start of three points, which are noise themselves
-_USUAL = 0.4  # quantile of the peaks of stretches: below the middle, for some hold spikes
-_ONCE = 50  # runs in which chance reaches as far once
 _ROUGHNESS = 1.08  # a median of 17 points follows its own centre: the residual is this much too small
 
 
@@ -86,6 +84,9 @@ def _search(curve: Curve, size: int, score: float, half: int, limits: Limits) ->
     base = rolling_median(means, half)
     above = means - base
     scale = local_scale(means, above, half)
+    if size > 1:  # a longer window sees less of a scatter that comes and goes: a mean has no less than its points
+        points = local_scale(curve.value, curve.value - rolling_median(curve.value, half), half)
+        scale = np.maximum(scale, block_means(points, size) / size**0.5)
     if curve.positive:  # scatter of a loss grows with it: ratios are fair to both sides, differences are not
         moves = np.log(np.maximum(means, 1e-300) / base)
         z = np.where(means > _BEYOND * base, above, moves * base) / scale
@@ -182,37 +183,6 @@ def size_gate(curve: Curve, base: Floats, limits: Limits) -> Floats:
         return np.maximum(limits.size * np.abs(base), max(least, 0.0 if level > 0.5 else 3 * curve.noise))
     spread = float(np.quantile(curve.value, 0.95) - np.quantile(curve.value, 0.05))
     return np.full(len(base), max(0.1 * spread, 3 * curve.noise))
-
-
-def usual_reach(above: Floats) -> float:
-    """The furthest that a curve goes in a usual twentieth of the run: skewed scatter goes far all along."""
-    parts = np.array_split(above, 20)
-    return float(np.median([part.max() for part in parts]))
-
-
-def chance_reach(above: Floats) -> float:
-    """How far the run's own peaks let chance reach once in `_ONCE` runs: the growth of the usual peak, carried on.
-
-    The usual peak of stretches of L / 16, L / 4 and L points (L: a twentieth of the run) grows by less and less where
-    tails are light, by equal amounts where they are exponential, by more and more where they are heavy. Rare spikes
-    touch few of the stretches, and correlated points are no more peaks than they make. 0 of fewer than 320 points.
-    """
-    longest = len(above) // 20
-    if longest < 16:
-        return 0.0
-    low, middle, high = (float(np.quantile(_peaks(above, longest // parts), _USUAL)) for parts in (16, 4, 1))
-    grown, before = high - middle, middle - low
-    if grown <= 0 or before <= 0:
-        return high
-    ratio = float(np.clip(grown / before, 0.75, 1.0))
-    times = math.log(-20 * math.log(_USUAL) * _ONCE) / math.log(4)
-    more = times if ratio == 1 else ratio * (1 - ratio**times) / (1 - ratio)
-    return high + more * grown
-
-
-def _peaks(above: Floats, size: int) -> Floats:
-    """Largest values of successive stretches of `size` points; a last, shorter one is left out."""
-    return np.asarray(above[: len(above) // size * size].reshape(-1, size).max(axis=1))
 
 
 def _uncrowded(found: list[Spike], curve: Curve, limits: Limits) -> list[Spike]:

@@ -5,12 +5,13 @@ A leap often comes a few steps before the loss leaves its trend; a run with many
 
 How it is found
 The logarithm of the norm against the running median of its neighbours. A spike is more than `ratio` times that level
-and further out than chance would reach in a series of this length (the tail of the downward scatter tells, and how
-the run's usual peak grows with the length of a stretch), and than `usual` times the peaks that this run has all
-along, and lasts at most 2 % of the run. It is a warning when it is more than `severe` times the level, or when the
-training loss leaves its own level within 20 steps; else it is worth a line: small batches have such leaps without
-harm. A first norm of more than `start` times those that follow is worth a line. In a log of fewer than `points` the
-one point or two that lie `ratio` times above all others are a spike, and back when the log ends.
+and further out than chance would reach in a series of this length (the tail of the downward scatter tells, and the
+tail of this run's other peaks, carried on), and than `usual` times the peaks that this run has all along, and lasts
+at most 2 % of the run. What only the tail of the other peaks explains is worth a line, for the three highest. It is a
+warning when it is more than `severe` times the level, or when the training loss leaves its own level within 20 steps;
+else it is worth a line: small batches have such leaps without harm. A first norm of more than `start` times those
+that follow is worth a line. In a log of fewer than `points` the one point or two that lie `ratio` times above all
+others are a spike, and back when the log ends.
 
 What to do
 Look at the samples of these steps; clip the gradient, or clip it lower.
@@ -22,13 +23,13 @@ Where the norm is logged once in many steps, and a single large one stands for n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from trainlens.citations import JUDGEMENT, measured
+from trainlens.detectors._chance import beyond_chance, usual_reach
 from trainlens.detectors._levels import surely
-from trainlens.detectors._loss_spikes import chance_reach, usual_reach
 from trainlens.diagnosis import Evidence, Finding, NotEnoughData
 from trainlens.figures import number
 from trainlens.model import Floats, Ints, Run, Series
@@ -37,6 +38,7 @@ from trainlens.signals import episodes, lone_peak, mad, rolling_median, tail_thr
 
 NEEDS = ("role:grad-norm",)
 TOLD_INSIDE = ("loss-spike", "loss-divergence", "gradient-explosion")
+_DOUBT, _TOLD = 0.5, 3  # confidence in spikes that the run's own peaks explain, and how many of them are told
 _SHORT = measured("1,800 simulated healthy runs of 6 to 59 points, five noises: two warnings")
 _RUNS = measured("405 labelled runs, 130 of them healthy: all of 15 spikes found, none in a healthy run")
 
@@ -105,16 +107,24 @@ def _of(run: Run, series: Series, options: Options, step: Ints, logs: Floats) ->
     late = rest[n // 10 :]
     sigma = max(mad(late), 1e-3)
     limit = sigma * tail_threshold(-late[late < 0] / sigma, n, options.sigmas)
-    limit = max(limit, options.usual * usual_reach(late), chance_reach(late))
-    out = []
-    for first, last in episodes((rest > np.log(options.ratio)) & (rest > limit), max(2, window // 12)):
+    limit = max(limit, options.usual * usual_reach(late), float(np.log(options.ratio)))
+    hits = rest > limit
+    sure, reach = beyond_chance(rest, hits, n // 10, window // 12)
+    out, doubtful = [], []
+    for first, last in episodes(hits, max(2, window // 12)):
         if last - first + 1 > max(5, n // 50):
             continue
         top = first + int(np.argmax(rest[first : last + 1]))
         usual, peak = float(np.exp(level[first])), float(np.exp(logs[top]))
         follows = _loss_follows(run, int(step[first]), int(step[last]), options)
-        out.append(_finding(series, options, step, (first, top, last), usual, peak, follows, float(np.exp(limit))))
-    return out
+        beyond = bool(sure[first : last + 1].any())
+        least = float(np.exp(max(limit, reach) if beyond else limit))
+        found = _finding(series, options, step, (first, top, last), usual, peak, follows, least)
+        if beyond:
+            out.append(found)
+        else:
+            doubtful.append((peak / usual, replace(found, severity="info", confidence=_DOUBT)))
+    return [*out, *(found for _, found in sorted(doubtful, key=lambda one: -one[0])[:_TOLD])]
 
 
 def _of_few(run: Run, series: Series, options: Options, step: Ints, logs: Floats) -> list[Finding]:

@@ -11,6 +11,7 @@ from trainlens.model import Floats
 from trainlens.signals.rolling import GAUSSIAN, block_medians, block_noise, episodes
 
 FAMILY_ERROR = 1e-3  # chance that a whole series of pure noise crosses its threshold once
+_ALIKE = 100  # of as many pairs of equal tails, once one reaches _ALIKE ** (1 / degrees) times as far as the other
 _DEGREES = (4, 6, 8, 12, 20, 50, 200)  # all even: the distribution is then a finite sum
 _MOST_POINTS = 400  # of tests that compare every pair
 
@@ -20,7 +21,8 @@ def tail_threshold(lower: Floats, tests: int, floor: float) -> float:
 
     `lower` holds the sizes of the downward residuals in robust standard deviations: they contain no upward spikes, so
     a run full of spikes cannot hide itself. A Student-t distribution is fitted to their quantiles and asked for the
-    value that `tests` points exceed with probability 0.001. Twice the largest of `lower` is always enough.
+    value that `tests` points exceed with probability 0.001. As far as the other of two equal tails reaches once in 100
+    times, and at least twice the largest of `lower`, is always enough.
     """
     if len(lower) < 60:
         return max(floor, 7.0)
@@ -30,7 +32,8 @@ def tail_threshold(lower: Floats, tests: int, floor: float) -> float:
     ratios = math.log(far / middle), math.log(high / middle)
     degrees = min(_DEGREES, key=lambda df: sum(abs(a - b) for a, b in zip(ratios, _tail_ratios(df), strict=True)))
     reach = t_quantile(1 - FAMILY_ERROR / max(1, tests), degrees) / t_quantile(0.75, degrees) / GAUSSIAN
-    return max(floor, min(reach, 2.0 * float(lower.max())))
+    other = max(2.0, math.pow(_ALIKE, 1 / degrees)) * float(lower.max())
+    return max(floor, min(reach, other))
 
 
 @cache
