@@ -63,10 +63,11 @@ def find_spikes(curve: Curve, limits: Limits) -> list[Spike]:
     half = int(np.clip(n // 15, 24, 128))
     taken = np.zeros(n, bool)
     found: list[Spike] = []
+    alone: Floats | None = None  # the scatter of single points
     for size, stricter in _BLOCKS:
         if n // size < LEAST:
             break
-        spikes = _search(curve, size, limits.score + stricter, half, limits)
+        spikes, alone = _search(curve, size, limits.score + stricter, half, limits, alone)
         added = [one for one in spikes if not taken[max(0, one.first - half // 2) : one.last + half // 2].any()]
         for spike in added:
             taken[spike.first : spike.last + 1] = True
@@ -76,17 +77,19 @@ def find_spikes(curve: Curve, limits: Limits) -> list[Spike]:
     return _joined([followed(value, spike, limits) for spike in settled])
 
 
-def _search(curve: Curve, size: int, score: float, half: int, limits: Limits) -> list[Spike]:
-    """Spikes in the means of `size` points."""
+def _search(
+    curve: Curve, size: int, score: float, half: int, limits: Limits, alone: Floats | None = None
+) -> tuple[list[Spike], Floats]:
+    """Spikes in the means of `size` points, and the scatter of single points."""
     means = block_means(curve.value, size) if size > 1 else curve.value
     n = len(means)
     half = max(12, min(half, n // 8))
     base = rolling_median(means, half)
     above = means - base
     scale = local_scale(means, above, half)
+    alone = scale if alone is None else alone
     if size > 1:  # a longer window sees less of a scatter that comes and goes: a mean has no less than its points
-        points = local_scale(curve.value, curve.value - rolling_median(curve.value, half), half)
-        scale = np.maximum(scale, block_means(points, size) / size**0.5)
+        scale = np.maximum(scale, block_means(alone, size) / size**0.5)
     if curve.positive:  # scatter of a loss grows with it: ratios are fair to both sides, differences are not
         moves = np.log(np.maximum(means, 1e-300) / base)
         z = np.where(means > _BEYOND * base, above, moves * base) / scale
@@ -115,7 +118,7 @@ def _search(curve: Curve, size: int, score: float, half: int, limits: Limits) ->
             continue
         top = start + int(np.argmax(curve.value[start : end + 1]))
         found.append(Spike(start, end, top, float(base[first]), float(above[peak]), float(z[peak])))
-    return found
+    return found, alone
 
 
 def _skew(z: Floats) -> float:
