@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
-STORY = ROOT / "sample_logs" / "loss_spike_after_rate_jump" / "metrics.jsonl"
+STORY = ROOT / "sample_logs" / "divergence_in_megatron" / "train.log"
 
 
 def action() -> dict[str, Any]:
