@@ -66,6 +66,10 @@ QUIET = {
     "two figures printed": {"lr": np.array([float(f"{rate:.1e}") for rate in WARM * 3e-4 * (1 - STEP / N)])},
     "rows left out of a decay": {"lr": (np.r_[1:400, 440:1001], np.delete(COSINE, slice(399, 439)))},
     "rate range test": {"lr": 1e-6 * 1.01**STEP},
+    "few rows, low at first": {"lr": np.r_[np.full(3, 1e-5), np.full(12, 1e-4)]},
+    "few rows, cosine": {"lr": COSINE[::60]},
+    "few rows, restarts": {"lr": 3e-4 * CYCLE[::50]},
+    "zeros at first": {"lr": np.r_[np.zeros(5), np.linspace(0, 3e-4, 50), np.full(145, 3e-4)]},
     "decay by a twentieth each 50": {"lr": 3e-4 * 0.95 ** (STEP // 50)},
     "rows twice as far apart from the middle on": {
         "lr": (np.r_[1:500, 501:1001:2], np.r_[COSINE[:499], COSINE[500::2]])

@@ -123,7 +123,8 @@ def _of_few(options: Options, rate: Floats) -> list[int]:
     before, top = rate[at - 1], highest[at - 1]
     fallen = (before < top / (1 + options.rise)) & (before > options.cycle * top)
     up = (rate[at] > (1 + options.rise) * before) & (rate[at] > 0.9 * top) & (rate[at - 2] >= before)
-    beyond = (rate[at - 2] >= 0.98 * top) & (before >= 0.98 * top) & (rate[at] > 2 * top)  # no warmup stands still
+    stood = (rate[at - 2] >= 0.98 * top) & (before >= 0.98 * top) & (at >= max(4, len(rate) // 4))  # no warmup does
+    beyond = stood & (rate[at] > 2 * top)
     lowest = np.maximum.accumulate(rate[::-1])[::-1][at]
     gone = (lowest <= 1e-3 * before) & (before > options.cycle * top) & (len(rate) - at >= _GONE)
     regained = np.maximum.accumulate(rate[::-1])[::-1][at] > 0.5 * top
@@ -176,7 +177,7 @@ def _kinks(series: Series, options: Options, step: Ints, rate: Floats) -> list[F
     own, usual = around[:, _BESIDE], np.maximum(np.abs(sides[0]), np.abs(sides[1]))
     at = np.arange(len(own)) + _BESIDE + 1
     far = (sides[0] * sides[1] > 0) & (np.abs(own) >= options.kink * usual)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         moved = np.abs(np.log(rate[at] / rate[at - 1]))
     at = at[far & (moved >= np.log1p(options.slight)) & (moved <= np.log1p(options.rise))]  # larger ones were judged
     if not 0 < len(at) <= _FEW:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from trainlens.model import NO_RANK, Ints
 from trainlens.store.stitch import Column
 
+_PRINTED = 5e-3  # that a console, which prints few digits, is off
 _ALIKE = 5  # values that must be the same in turn where there are no steps to go by
 
 
@@ -32,7 +33,7 @@ def repeats(one: Column, two: Column, elsewhere: bool) -> bool:
 def begins_alike(one: Column, two: Column) -> bool:
     """Whether the values are the same in turn, as far as the shorter one goes."""
     count = min(len(one.value), len(two.value))
-    near = np.isclose(one.value[:count], two.value[:count], rtol=1e-4, atol=1e-12, equal_nan=True)
+    near = np.isclose(one.value[:count], two.value[:count], rtol=_PRINTED, atol=1e-12, equal_nan=True)
     return bool(near.mean() > 0.98) if count else True
 
 
