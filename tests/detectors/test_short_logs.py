@@ -132,3 +132,30 @@ def test_noise_stays_silent(kind: str) -> None:
             alarms[detector] += any(one.severity != "info" for one in told)
     assert max(alarms.values()) <= 2, alarms  # in 100 runs
     assert alarms.total() <= 4, alarms
+
+
+def odd(chance: np.random.Generator, n: int) -> Any:
+    """Values that no formula likes: constants, zeros, NaN and infinities, counts, leaps of many powers of ten."""
+    kinds = (
+        np.zeros(n), np.full(n, 3.0), chance.normal(size=n), np.exp(20 * chance.normal(size=n)),
+        np.where(chance.random(n) < 0.3, np.nan, chance.random(n)), np.full(n, np.nan),
+        np.where(chance.random(n) < 0.2, np.inf, chance.random(n)), chance.integers(0, 3, n).astype(float),
+        np.repeat([1.0, 1e-300], [n // 2, n - n // 2]), np.repeat([1.0, -1.0], [n // 2, n - n // 2]),
+    )  # fmt: skip
+    return kinds[int(chance.integers(len(kinds)))]
+
+
+METRICS = (
+    "train/loss", "eval/loss", "eval/accuracy", "reward", "kl", "grad_norm", "lr", "step_time", "tokens_per_second",
+    "gpu/utilization", "gpu/memory_used", "mfu", "loss_scale", "skipped_steps", "clipped", "data_time",
+)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("length", [1, 2, 3, 5, 7, 8, 9, 12, 20, 39, 40, 59, 60, 61])
+def test_no_values_make_a_detector_fail(length: int) -> None:
+    chance = np.random.default_rng(length)
+    for _ in range(6):
+        run = run_of({name: odd(chance, length) for name in chance.choice(METRICS, 8, replace=False)})
+        for detector in plugins.names("detectors"):
+            answer(detector, run)

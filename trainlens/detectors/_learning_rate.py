@@ -48,8 +48,8 @@ def cycles(series: Series, rises: NDArray[np.intp], peak: float, ended: float) -
     begins = rises[np.r_[True, np.diff(rises) > 3]]
     start = warmup_end(rate, peak, 0.98)
     gaps = np.diff(step[np.r_[start, begins]]).astype(float)
-    ratios = gaps[1:] / gaps[:-1]
-    if len(begins) > 1 and (gaps > 0).all() and np.ptp(ratios) <= 0.1 and 0.9 <= ratios[0] <= 4.1:
+    ratios = gaps[1:] / gaps[:-1] if (gaps > 0).all() else np.empty(0)
+    if len(ratios) and np.ptp(ratios) <= 0.1 and 0.9 <= ratios[0] <= 4.1:
         return True
     if (
         len(series.attempt) == len(series)

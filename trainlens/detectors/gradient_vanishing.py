@@ -61,9 +61,10 @@ def detect(run: Run, options: Options) -> Sequence[Finding] | NotEnoughData:
             found.append(_finding(series, options, step, value, (0, len(value) - 1), None, severity))
             continue
         for first, last in sustained(beyond, max(options.length, round(0.01 * len(value)))):
-            rest = float(np.median(np.r_[value[:first], value[last + 1 :]]))
-            if float(np.median(value[first : last + 1])) < options.share * rest:
-                found.append(_finding(series, options, step, value, (first, last), rest, "error"))
+            rest = np.r_[value[:first], value[last + 1 :]]
+            usual = float(np.median(rest)) if len(rest) else 0.0  # small all along: no fall
+            if float(np.median(value[first : last + 1])) < options.share * usual:
+                found.append(_finding(series, options, step, value, (first, last), usual, "error"))
     if longest < options.points and not found:
         return NotEnoughData(f"{longest} gradient norms after the start, {options.points} are needed")
     return found

@@ -115,7 +115,7 @@ def _usual(step: Ints, skips: Floats, found: list[Finding], begin: int) -> list[
 
 def skips_of(run: Run) -> tuple[Ints, Floats]:
     """Steps of the rows and how many steps were skipped since the row before."""
-    series = next(iter(run.with_role("skipped")), None)
+    series = next((one for one in run.with_role("skipped") if one.finite.any()), None)
     if series is not None:
         step, value = series.step[series.finite], series.value[series.finite]
         rises = np.diff(value, prepend=value[:1])
