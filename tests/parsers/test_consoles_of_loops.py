@@ -193,6 +193,12 @@ def test_lines_in_other_languages(line: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["grad_norm", "tokens_per_second"])
+def test_a_measurement_that_comes_once_is_kept(name: str) -> None:
+    found = door.rows(key_value_text, written("step: {} loss: {}".format) + f"step: 20 {name}: 0.3\n")
+    assert found[name] == [(20, 0.3)]
+
+
 @pytest.mark.parametrize(
     ("tail", "name", "value"),
     [

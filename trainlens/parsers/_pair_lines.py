@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trainlens.model import NO_RANK
-from trainlens.parsers import _bars
+from trainlens.parsers import _bars, _pairs
 from trainlens.parsers._bars import BAR, KERAS, final, place, remembered, told
 from trainlens.parsers._dictionaries import dictionary
 from trainlens.parsers._line_ends import LineEnds
@@ -229,7 +229,7 @@ class PairLines:
     def _when_repeated(self, row: Row) -> bool:
         """Rows with a step but no name that tells of training may be settings; they count once they come again."""
         keys = tuple(key for key, _ in row.values)
-        if any(is_metric(key) for key in keys) or keys in self._known:
+        if any(map(_pairs.is_measured, keys)) or keys in self._known:
             self._row(row)
             return True
         held = self._held.pop(keys, None)

@@ -108,6 +108,12 @@ def is_metric(key: str) -> bool:
     return _METRIC.search(english(key)) is not None
 
 
+@lru_cache(maxsize=4096)
+def is_measured(key: str) -> bool:
+    """Whether a name beside a step can be no setting: of a metric, or a gradient norm or throughput."""
+    return is_metric(key) or catalog.resolve([key])[key].role in ("grad-norm", "throughput")
+
+
 def outermost(found: Sequence[Field]) -> str:
     """The name of the step of the whole run, where a line says so: "inner iter: 1/8 | global iter: 13/5000"."""
     return next((field.key for field in found if "global" in field.key.lower() and is_step(field.key)), "")
