@@ -478,3 +478,12 @@ def test_a_console_without_steps_of_other_values_is_another_run() -> None:
     state = [points(range(10, 610, 10), falling(60))]
     console = [points(None, falling(60)[::-1])]
     assert len(told(("trainer_state.json", "hf-trainer", state), ("train.log", "key-value-text", console))) == 2
+
+
+def test_what_a_file_says_stays_in_its_order_where_only_some_lines_have_a_time() -> None:
+    said = [
+        Event("nccl-timeout", "Watchdog caught collective operation timeout", 3, None, 3, Place("a.log", line=10)),
+        Event("preemption", "CANCELLED AT 2026-03-02T11:00:00", 3, START + 60, place=Place("a.log", line=12)),
+    ]
+    (run,) = runs(("a.log", [points([1, 2, 3], [3, 2, 1]), *said]), form="megatron")
+    assert [event.kind for event in run.events] == ["nccl-timeout", "preemption"]

@@ -492,3 +492,10 @@ def test_lines_with_numbers_that_gave_nothing_are_told(line: str, count: int) ->
 def test_few_odd_lines_are_not_worth_a_word() -> None:
     text = "".join(f"step={at} loss=2.5\n" for at in range(2000)) + "".join(f"disk = {at}.5 x\n" for at in range(19))
     assert not [note for note in door.notes(key_value_text, text) if note.kind == "not-understood"]
+
+
+def test_a_lost_block_in_the_head_is_no_reason_to_refuse_a_log() -> None:
+    rows = "".join(f"step={step} loss={3 - step / 1000}\n" for step in range(400))
+    rubbish = "".join(map(chr, range(150)))
+    assert door.sniffed(key_value_text, rows[:4000] + rubbish + rows[4000:], "train.log") >= 0.6
+    assert door.sniffed(key_value_text, "\0" * 300 + rows[:2000], "train.log") == 0.0

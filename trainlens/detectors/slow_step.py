@@ -91,6 +91,7 @@ def _begun(run: Run, options: Options) -> list[Finding | Explained]:
         return []
     first, last = int(step[0]), int(step[slow - 1])
     which = f"Step {first:,}" if slow == 1 else f"Steps {first:,} to {last:,}"
+    which = which if first <= 1 else f"The steps up to {last:,}"  # a row tells of all since the one before
     if share < options.notable or lost < options.seconds:
         return [Explained("slow-step", f"a slow start, {seconds(lost)} in all", first, last, "step_time")]
     return [

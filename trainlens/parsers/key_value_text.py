@@ -30,6 +30,7 @@ from trainlens.sources import Source
 TELLS_END = True
 READS_TEXT = True
 
+_RUBBISH = 50  # of so many characters at most one is NUL where a few hundred bytes of a log were overwritten
 _NOT_LOGS = re.compile(r"\.(?:py|md|rst|toml|ya?ml|sh|jsonl?|csv|tsv|html|ipynb|c|cpp|cu|h|js|ts)", re.I)
 _LOG_LINE = re.compile(
     r"^\W*(?:\w+[|: ])?\W*(?:\d{4}-\d\d-\d\d|\d\d/\d\d/\d{2,4}|[IWEF]\d{4}|\w{3} \w{3} [ \d]\d)[ T]\d?\d?:?\d\d:\d\d"
@@ -43,7 +44,7 @@ def sniff(head: bytes, path: Path) -> float:
     """0.6 for rows of metrics (0.9 in lines of JSON), 0.3 for what looks like a log or tells a failure, else 0."""
     text = head_text(head)
     no_log = _NOT_LOGS.fullmatch(path.suffix) and not (path.suffix.startswith(".json") and enveloped(head))
-    if not text.strip() or "\0" in text or no_log:
+    if not text.strip() or text.count("\0") * _RUBBISH > len(text) or no_log:
         return 0.0
     lines = [line for line in text.split("\n") if line.strip()]
     looked = lines[:LINES] + lines[LINES:][-LINES:]

@@ -199,7 +199,7 @@ class Builder:
             sources=tuple(
                 reading.report(judged.notes_of.get(place, ())) for place, (_, reading) in enumerate(readings)
             ),
-            events=tuple(sorted(judged.events, key=_event_order)),
+            events=_in_order(judged.events),
             facts=(*facts, *judged.facts),
             notes=judged.notes,
             attempts=judged.attempts,
@@ -233,8 +233,30 @@ def _groups(files: Sequence[File]) -> list[list[File]]:
     return [groups[number] for number in sorted(groups)] or [[]]
 
 
-def _event_order(event: Event) -> tuple[bool, int, bool, float]:
-    return event.step is None, event.step or 0, event.time is None, event.time or 0.0
+def _in_order(events: Sequence[Event]) -> tuple[Event, ...]:
+    """Events by step and time; one without a time has that of the next or last one of its file, and its place there."""
+    files: dict[str, list[int]] = defaultdict(list)
+    for at, event in enumerate(events):
+        files[event.place.path if event.place is not None else ""].append(at)
+    times = np.array([np.nan if event.time is None else event.time for event in events], float)
+    for places in files.values():
+        own = np.array(sorted(places, key=lambda at: _line(events[at])))
+        known = np.flatnonzero(np.isfinite(times[own]))
+        if len(known):
+            times[own] = times[own][known[np.searchsorted(known, np.arange(len(own))).clip(max=len(known) - 1)]]
+    order = sorted(
+        range(len(events)),
+        key=lambda at: (
+            events[at].step is None, events[at].step or 0, bool(np.isnan(times[at])), np.nan_to_num(times[at]),
+            _line(events[at]),
+        ),
+    )  # fmt: skip
+    return tuple(events[at] for at in order)
+
+
+def _line(event: Event) -> int:
+    place = event.place
+    return -1 if place is None else place.line if place.line is not None else -1
 
 
 def _ongoing(readings: Sequence[tuple[int, _Reading]], judged: Judged) -> bool:
