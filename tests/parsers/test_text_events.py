@@ -127,6 +127,10 @@ def told(text: str) -> list[Event]:
         ("Fatal Python error: Segmentation fault", "segmentation-fault"),
         ("bash: line 1:    77 Bus error               (core dumped) python x.py", "segmentation-fault"),
         ("Saving model checkpoint to out/checkpoint-500", "checkpoint-end"),
+        ("saving checkpoint to out", "checkpoint-begin"),
+        ("2026-03-02 09:01:59 Saving checkpoint to ckpt/step_250", "checkpoint-begin"),
+        ("Saved checkpoint at step 500", "checkpoint-end"),
+        ("Checkpoint saved: out/ckpt.pt", "checkpoint-end"),
         (" successfully loaded checkpoint from /x [ t 1/2, p 1/1 ] at iteration 14000", "checkpoint-load"),
     ],
 )  # fmt: skip
@@ -152,6 +156,8 @@ def test_signatures(line: str, kind: str) -> None:
         "[INFO] [launch.py:335:sigkill_handler] Killing subprocess 3699527",
         "WARNING:root:Closing process 41 via signal SIGTERM",
         "No Grad overflow for 500 iterations",
+        "saving checkpoints every 500 steps",
+        "not saving checkpoint to out",
         "Training Progress:   0%|          | 0/58 [00:16<?, ?it/s]",
         "Training Progress:   0%|          | 0/58 [07:16<?, ?it/s, loss=2.5]",  # its first step is on the way
         "Training Progress:   2%|▏         | 1/58 [07:16<6:54:12, 436.00s/it]",

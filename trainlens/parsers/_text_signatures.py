@@ -13,11 +13,16 @@ from trainlens.model import EventKind
 
 # In the order in which they are tried: what says most comes first.
 _PATTERNS: tuple[tuple[EventKind, str], ...] = (
-    ("checkpoint-begin", r"saving checkpoint at iteration\s+(?P<step>\d+) to "),
+    (
+        "checkpoint-begin",
+        r"saving checkpoint at iteration\s+(?P<step>\d+) to "
+        r"|^[Ss]aving (?:the )?(?:model )?checkpoint(?=$|\.| to (?!\S*checkpoint-\d))",
+    ),
     (
         "checkpoint-end",
         r"successfully saved checkpoint (?:from|at) iteration\s+(?P<step>\d+) to "
-        r"|[Ss]aving model checkpoint to \S*checkpoint-(?P<step2>\d+)|[Ss]aved \S*global_step(?P<step3>\d+)/",
+        r"|[Ss]aving model checkpoint to \S*checkpoint-(?P<step2>\d+)|[Ss]aved \S*global_step(?P<step3>\d+)/"
+        r"|^(?:[Mm]odel )?[Cc]heckpoint saved(?=$|[ .:])|^[Ss]aved (?:the )?(?:model )?checkpoint(?=$|[ .:])",
     ),
     (
         "checkpoint-load",
@@ -158,7 +163,8 @@ MARKS = (
     "Of Memory", "of-memory", "memory limit", "allocate mem", "device mem", "oom_kill", "oom-kill", "oom kill", "OOMK",
     "imeout: Work", "imeout at NCCL", "imed out", "imed-out", "low on", "nan, stop", "result nan", "nan values",
     "nan detected", "nan encountered", "nan loss", "ted nan", "nd nan", "= nan", "nf, stop", "nd inf", "nd Inf",
-    "checkpoint at iter", "oaded checkpoint", "model checkpoint to", "esuming from", "esumed from", "esuming tr",
+    "checkpoint at iter",
+    "aving checkpoint", "aving the", "aving model", "heckpoint saved", "oaded checkpoint", "model checkpoint to", "esuming from", "esumed from", "esuming tr",
     "esumed tr", "exits ", "exit code", "exit status", "exitcode", "exited ", "NodeNot", "NodeLost", " is lost",
     "<?, ?",
 )  # fmt: skip
