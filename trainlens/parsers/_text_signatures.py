@@ -163,8 +163,8 @@ MARKS = (
     "Of Memory", "of-memory", "memory limit", "allocate mem", "device mem", "oom_kill", "oom-kill", "oom kill", "OOMK",
     "imeout: Work", "imeout at NCCL", "imed out", "imed-out", "low on", "nan, stop", "result nan", "nan values",
     "nan detected", "nan encountered", "nan loss", "ted nan", "nd nan", "= nan", "nf, stop", "nd inf", "nd Inf",
-    "checkpoint at iter",
-    "aving checkpoint", "aving the", "aving model", "heckpoint saved", "oaded checkpoint", "model checkpoint to", "esuming from", "esumed from", "esuming tr",
+    "checkpoint at iter", "aving checkpoint", "aving the", "aving model", "heckpoint saved", "oaded checkpoint",
+    "model checkpoint to", "esuming from", "esumed from", "esuming tr",
     "esumed tr", "exits ", "exit code", "exit status", "exitcode", "exited ", "NodeNot", "NodeLost", " is lost",
     "<?, ?",
 )  # fmt: skip
