@@ -18,8 +18,7 @@ data; look at gradient norm and loss scale just before the onset.
 When it is wrong
 A new data mixture or objective lifts the loss lawfully (loss-shift if it comes down again). The loss of a policy in
 reinforcement learning has no direction and is not judged. A training loss that the held-out loss does not follow is a
-loss-shift. A held-out loss that rises while training goes on well is
-overfitting.
+loss-shift. A held-out loss that rises while training goes on well is overfitting.
 """
 
 from __future__ import annotations

@@ -12,11 +12,10 @@ when the rise is more than `size` of the level, and when it is beyond what this 
 Means of 4 and 16 points are tested the same way for slow humps. Where noise is correlated from point to point, a hump
 without a leap is held against all of it. Neighbouring points make one episode; it has recovered once the loss is back
 within `recovery` of its height; it is an error while it has not, or where it is `severe` and lasts or repeats, for
-then the run can still be helped. A lone point needs `lone` times the limit. `rule`
-chooses other definitions: `ratio3` (3 times the point before, for losses above 0 only; it misses nearly all spikes of
-language models), `olmo` (7 deviations over 1,000 points), `olmo-core` (6 over 128), `foundry` (twice the mean, 5 in a
-row), `zclip` (2.5 deviations, exponential mean), `hampel` (3 over 21 points; fires often). The OLMo spike score
-stands beside.
+then the run can still be helped. A lone point needs `lone` times the limit. `rule` chooses other definitions:
+`ratio3` (3 times the point before, for losses above 0 only; it misses nearly all spikes of language models), `olmo`
+(7 deviations over 1,000 points), `olmo-core` (6 over 128), `foundry` (twice the mean, 5 in a row), `zclip` (2.5
+deviations, exponential mean), `hampel` (3 over 21 points; fires often). The OLMo spike score stands beside.
 
 What to do
 Recovered: note the step; if they grow or repeat, lower the learning rate, clip tighter, raise Adam's epsilon or lower

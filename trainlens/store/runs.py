@@ -70,6 +70,8 @@ def _repeated_scores(files: Sequence[File]) -> dict[int, list[Note]]:
             for key, column in file.columns.items()
             if key[0].startswith("bench/") and len(column.value) == 1
         }
+        if len(scores) < _REPEATED:  # most files hold none, and there may be many
+            continue
         for other, before in known:
             both = [key for key in scores if before.get(key, 0.0) not in (0.0, 1.0)]
             same = sum(scores[key] == before[key] for key in both)
